@@ -47,6 +47,7 @@ mod file;
 #[cfg(test)]
 mod fixtures;
 pub mod format;
+mod home;
 pub mod json;
 mod log;
 pub mod metrics;
@@ -74,7 +75,9 @@ pub use applications::{Applications, Service};
 pub use assigned::assigned;
 pub use destination::Existing;
 pub use file::Rolling;
+pub use home::{Home, Net};
 pub use log::Log;
+pub use mon::{WormOrder, Worms};
 pub use named::{check_name, named};
 pub use open::{OpenFlow, OpenFlows};
 pub use weir_engine::{FlowIdentity, FlowRecord, fields, flow_fields};
@@ -264,6 +267,8 @@ pub struct OutputContext {
     pub clock: Option<fn() -> u64>,
     /// Set when the run is to end: long operations that have not begun are then skipped.
     pub stop: Option<Arc<AtomicBool>>,
+    /// The report of hosts that may be worms.
+    pub worms: Worms,
 }
 
 /// Every output of this crate, in the order of the manual.

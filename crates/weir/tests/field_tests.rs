@@ -246,6 +246,7 @@ fn records_the_store_and_a_script_agree_on_every_test() {
         interval: 0,
         clock: None,
         stop: None,
+        worms: weir_output::Worms::default(),
     })
     .unwrap();
     for (flow, record) in &records.kept {

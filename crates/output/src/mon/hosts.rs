@@ -10,7 +10,7 @@
 //! number of SYNs, in one field: `2:443,5,80,1,:`. A host without ports has no such field. Ourmon's documents do not say what
 //! exactly it counts as pings; here they are errors about pings.
 
-use super::{host, worms};
+use super::{WormOrder, host, worms};
 use std::fmt::Write;
 use weir_api::{Answer, Datum, Reading, SynHost, Table, TableRow, UdpHost};
 
@@ -18,7 +18,7 @@ use weir_api::{Answer, Datum, Reading, SynHost, Table, TableRow, UdpHost};
 type Numbers = fn(&Table, &TableRow) -> Option<Vec<u64>>;
 
 /// The line of a list of hosts; `None` if the answer is no such list.
-pub(super) fn line(answer: &Answer) -> Option<String> {
+pub(super) fn line(answer: &Answer, order: WormOrder) -> Option<String> {
     let Reading::Table(table) = &answer.reading else { return None };
     let of = (answer.label.subscription.as_str(), answer.label.function.as_str());
     let (name, numbers): (&str, Numbers) = match of {
@@ -27,7 +27,11 @@ pub(super) fn line(answer: &Answer) -> Option<String> {
         ("topn_udperror", "udp") => ("udperror_list", udp_errors),
         _ => return None,
     };
-    let hosts = table.shown().into_iter().filter_map(|row| {
+    let mut rows = table.shown();
+    if name == "syn_list" {
+        order.sort(&mut rows);
+    }
+    let hosts = rows.into_iter().filter_map(|row| {
         let [Datum::Address(address)] = row.key[..] else { return None };
         let mut text = format!(" {}:", host(address));
         for number in numbers(table, row)? {

@@ -25,6 +25,8 @@
 mod hosts;
 mod worms;
 
+pub use worms::{WormOrder, Worms};
+
 use crate::replaced::Replaced;
 use crate::{Existing, Output, OutputContext, OutputSpec, Takes};
 use std::fmt::Write;
@@ -77,13 +79,14 @@ struct Mon {
     restarted: bool,
     /// Totals of earlier intervals, if the whole run is reported.
     before: Option<Snapshot>,
+    worms: Worms,
 }
 
 impl Mon {
     fn boxed(context: &OutputContext, dialect: Dialect) -> Box<dyn Output> {
         let before = (context.existing == Existing::Replace).then(Snapshot::default);
         let [file, ports] = [FILE, PORTS].map(|name| Replaced::new(context, name));
-        Box::new(Self { file, ports, dialect, restarted: true, before })
+        Box::new(Self { file, ports, dialect, restarted: true, before, worms: context.worms.clone() })
     }
 }
 
@@ -96,9 +99,9 @@ impl Output for Mon {
             }
             None => (snapshot, self.restarted),
         };
-        self.file.interval(|| mon_lite(snapshot, self.dialect, is_first))?;
+        self.file.interval(|| mon_lite(snapshot, self.dialect, &self.worms, is_first))?;
         if let Some(table) = snapshot.answers.iter().find_map(worms::list) {
-            self.ports.interval(|| worms::report(table))?;
+            self.ports.interval(|| worms::report(table, &self.worms))?;
         }
         self.restarted = false;
         Ok(())
@@ -106,15 +109,15 @@ impl Output for Mon {
 
     fn finish(&mut self) -> io::Result<()> {
         let Some(whole) = &self.before else { return Ok(()) };
-        self.file.finish(|| mon_lite(whole, self.dialect, true))?;
+        self.file.finish(|| mon_lite(whole, self.dialect, &self.worms, true))?;
         match whole.answers.iter().find_map(worms::list) {
-            Some(table) => self.ports.finish(|| worms::report(table)),
+            Some(table) => self.ports.finish(|| worms::report(table, &self.worms)),
             None => Ok(()),
         }
     }
 }
 
-fn mon_lite(snapshot: &Snapshot, dialect: Dialect, restarted: bool) -> String {
+fn mon_lite(snapshot: &Snapshot, dialect: Dialect, worms: &Worms, restarted: bool) -> String {
     let mut lines = Vec::new();
     let (caught, drops) = (snapshot.ledger.caught, snapshot.ledger.capture.dropped);
     match dialect {
@@ -152,8 +155,8 @@ fn mon_lite(snapshot: &Snapshot, dialect: Dialect, restarted: bool) -> String {
             _ => None,
         }
     }));
-    lines.extend(in_no_chart().filter_map(hosts::line));
-    lines.extend(in_no_chart().find_map(worms::list).map(worms::line));
+    lines.extend(in_no_chart().filter_map(|answer| hosts::line(answer, worms.order)));
+    lines.extend(in_no_chart().find_map(worms::list).map(|table| worms::line(table, worms)));
     lines.iter().fold(String::new(), |all, line| all + line + "\n")
 }
 

@@ -116,7 +116,7 @@ hs_stat: 0: 0: 0: 0: 0: 0: 3: 3:
 tcp_ports: 1: 300,80,3,0:
 udp_ports: 0:
 ";
-    assert_eq!(mon_lite(&snapshot(), Dialect::Probe, true), expected);
+    assert_eq!(mon_lite(&snapshot(), Dialect::Probe, &Worms::default(), true), expected);
 }
 
 /// The value of a column from a number: itself, or that many values; a sample has port 1000 + n n times.
@@ -227,11 +227,39 @@ fn port_signatures_are_read_back() {
     let mut snapshot = snapshot();
     snapshot.answers.push(answer("topn_syn", None, "syn", list.clone()));
     for dialect in [Dialect::Probe, Dialect::Paper] {
-        let text = mon_lite(&snapshot, dialect, false);
-        assert!(text.ends_with("\ntworm: 2: 0: 2:\n"), "{text}");
+        let text = mon_lite(&snapshot, dialect, &Worms::default(), false);
+        assert!(text.ends_with("\ntworm: 2: 1: 1:\n"), "{text}");
+    }
+    let Reading::Table(worms) = &list else { panic!("a table") };
+    let net = |text: &str| text.parse::<crate::Net>().unwrap();
+    for (set, expected) in [
+        (
+            Worms {
+                home: crate::Home { nets: vec![net("2001:db8::/32"), net("10.0.0.2")] },
+                ..Worms::default()
+            },
+            "2: 2: 0:",
+        ),
+        (Worms { home: crate::Home::unknown(), ..Worms::default() }, "2: 0: 2:"),
+        (Worms { weight: 101, ..Worms::default() }, "1: 0: 1:"),
+        (Worms { difference: 21, ..Worms::default() }, "1: 1: 0:"),
+    ] {
+        assert_eq!(worms::line(worms, &set), format!("tworm: {expected}"));
+    }
+    let busy = [("work", 9), ("syn", 50), ("packets_sent", 900)];
+    let scanner = [("work", 90), ("syn", 40), ("packets_sent", 40)];
+    let server = [("work", 20), ("syn", 70), ("packets_sent", 700)];
+    let list_of = hosts("syn", &[("10.0.0.1", &busy), ("10.0.0.2", &scanner), ("10.0.0.3", &server)]);
+    let of_syn = answer("topn_syn", None, "syn", list_of);
+    for (order, expected) in
+        [(WormOrder::Ranked, [2, 3, 1]), (WormOrder::Syns, [3, 1, 2]), (WormOrder::Weight, [2, 3, 1])]
+    {
+        let line = hosts::line(&of_syn, order).unwrap();
+        let places = expected.map(|host| line.find(&format!(" 10.0.0.{host}:")).unwrap());
+        assert!(places.is_sorted(), "{order:?} {line}");
     }
     let Reading::Table(table) = &list else { panic!("a table") };
-    let text = worms::report(table);
+    let text = worms::report(table, &Worms::default());
     let read: Vec<_> = text.lines().map(read_signature).collect();
     let columns = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(
@@ -254,7 +282,7 @@ fn port_signatures_are_read_back() {
     };
     let rows = table.rows.iter().map(|row| TableRow { values: row.values[..11].to_vec(), ..row.clone() });
     let older = Table::new(schema, 16, rows.collect(), 0);
-    let line = worms::report(&older);
+    let line = worms::report(&older, &Worms::default());
     assert_eq!(read_signature(line.lines().next().unwrap()).1, columns("EWOR 100 0 -/- -/- - 400/300 -/400"));
     // It is beside mon.lite.
     let directory = tempfile::tempdir().unwrap();
@@ -305,7 +333,7 @@ fn lists_of_hosts_are_read_back() {
         answer("mine", None, "syn", hosts("syn", &[("10.0.0.1", &syn)])),
     ]);
     for dialect in [Dialect::Probe, Dialect::Paper] {
-        let text = mon_lite(&snapshot, dialect, false);
+        let text = mon_lite(&snapshot, dialect, &Worms::default(), false);
         let lists: BTreeMap<&str, &str> = text
             .lines()
             .filter(|line| line.contains("list:"))
@@ -333,7 +361,7 @@ fn lists_of_hosts_are_read_back() {
         answer("topn_udperror", None, "udp", Reading::Table(table)),
         answer("topn_syn", None, "syn", Reading::Table(Table::new(&weir_api::SCANS, 16, vec![], 0))),
     ];
-    let text = mon_lite(&snapshot, Dialect::Probe, false);
+    let text = mon_lite(&snapshot, Dialect::Probe, &Worms::default(), false);
     assert!(text.ends_with("\nudperror_list: 0 :\nsyn_list: 0 :\ntworm: 0: 0: 0:\n"), "{text}");
     assert!(read_hosts("udperror_list: 0 :").is_empty());
 }
@@ -341,7 +369,7 @@ fn lists_of_hosts_are_read_back() {
 /// The figures of the paper, without the line breaks of its columns.
 #[test]
 fn the_format_of_the_paper() {
-    let text = mon_lite(&snapshot(), Dialect::Paper, true);
+    let text = mon_lite(&snapshot(), Dialect::Paper, &Worms::default(), true);
     for line in [
         "pkts: caught 53420 drops: 7",
         "fixed_cast: mcast: 2337215: unicast: 15691896: bcast: 0:",
@@ -355,7 +383,7 @@ fn the_format_of_the_paper() {
 /// from the third on.
 #[test]
 fn the_graphics_engine_finds_its_counts() {
-    let text = mon_lite(&snapshot(), Dialect::Probe, false);
+    let text = mon_lite(&snapshot(), Dialect::Probe, &Worms::default(), false);
     let items = |tag: &str| -> Vec<String> {
         let line = text.lines().find(|line| line.starts_with(tag)).unwrap().replace(' ', "");
         line.split(':').map(str::to_owned).collect()

@@ -1,6 +1,6 @@
 //! Ourmon's report of hosts that may be worms: the line `tworm`, and the port signatures in portreport.txt.
 //!
-//! A host is in the report if it sent more than 20 SYNs beyond the FINs that it received. portreport.txt has a line for each, in the
+//! A host is in the report if it sent more than 20 SYNs, or as many as are set, beyond the FINs that it received. portreport.txt has a line for each, in the
 //! order of their addresses, in columns that spaces separate:
 //!
 //! | column | meaning |
@@ -19,13 +19,58 @@
 //! A dash is in the place of what a host does not have, and of what is not known of an older table. Applications are not marked.
 
 use super::host;
+use crate::Home;
 use std::cmp::Reverse;
 use std::fmt::Write;
 use std::net::IpAddr;
-use weir_api::{Answer, Datum, Reading, SampledValues, SynCounts, SynHost, Table, WorkWeight};
+use weir_api::{Answer, Datum, Reading, SampledValues, SynCounts, SynHost, Table, TableRow, WorkWeight};
 
-/// Ourmon's default of `topn_syn_wormdiff`.
-const DIFFERENCE: u64 = 20;
+/// Which hosts are in the report of hosts that may be worms, and which of them are counted as what.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Worms {
+    /// The home networks: `us` of the line `tworm`.
+    pub home: Home,
+    /// SYNs that a host sent beyond the FINs that it received, of which a host in the report has more: Ourmon's `topn_syn_wormdiff`.
+    pub difference: u64,
+    /// Least work weight in percent of a host that the line `tworm` counts: Ourmon's `tworm_weight`.
+    pub weight: u64,
+    /// The order of `syn_list`: Ourmon's `topn_syn_sort`.
+    pub order: WormOrder,
+}
+
+impl Default for Worms {
+    /// As the probe without these tags.
+    fn default() -> Self {
+        Self { home: Home::default(), difference: 20, weight: 0, order: WormOrder::default() }
+    }
+}
+
+/// The order of the hosts in `syn_list`.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum WormOrder {
+    /// As the list is ranked: by work.
+    #[default]
+    Ranked,
+    /// By SYNs.
+    Syns,
+    /// Hosts whose weight is 100 percent or more first, each part by SYNs.
+    Weight,
+}
+
+impl WormOrder {
+    /// Puts the shown rows of a list of SYNs into this order.
+    pub(super) fn sort(self, rows: &mut [&TableRow]) {
+        let counts = |row: &&TableRow| SynCounts::of(row).unwrap_or_default();
+        match self {
+            Self::Ranked => {}
+            Self::Syns => rows.sort_by_key(|row| Reverse(counts(row).syn)),
+            Self::Weight => rows.sort_by_key(|row| {
+                let counts = counts(row);
+                (counts.weight(WorkWeight::Sent) < 100, Reverse(counts.syn))
+            }),
+        }
+    }
+}
 
 /// The table of an answer, if it is the list of SYNs.
 pub(super) fn list(answer: &Answer) -> Option<&Table> {
@@ -37,22 +82,27 @@ pub(super) fn list(answer: &Answer) -> Option<&Table> {
 }
 
 /// The hosts of the report, in the order of their addresses.
-fn hosts(table: &Table) -> Vec<(IpAddr, SynCounts, Option<SynHost>)> {
-    let host = |row: &weir_api::TableRow| {
+fn hosts(table: &Table, worms: &Worms) -> Vec<(IpAddr, SynCounts, Option<SynHost>)> {
+    let host = |row: &TableRow| {
         let [Datum::Address(address)] = row.key[..] else { return None };
         let counts = SynCounts::of(row)?;
         let [_, fin] = counts.fin;
-        (counts.syn > fin.saturating_add(DIFFERENCE)).then(|| (address, counts, SynHost::of(row)))
+        (counts.syn > fin.saturating_add(worms.difference)).then(|| (address, counts, SynHost::of(row)))
     };
     let mut hosts: Vec<_> = table.rows.iter().filter_map(host).collect();
     hosts.sort_by_key(|(address, ..)| *address);
     hosts
 }
 
-/// The number of hosts in the report: all, those of the home network, and others. No network is known to be the home network.
-pub(super) fn line(table: &Table) -> String {
-    let all = hosts(table).len();
-    format!("tworm: {all}: 0: {all}:")
+/// The number of hosts in the report that have the weight: all, those of the home networks, and others.
+pub(super) fn line(table: &Table, worms: &Worms) -> String {
+    let hosts = hosts(table, worms);
+    let has_weight = |counts: &SynCounts| counts.weight(WorkWeight::Sent) >= worms.weight;
+    let counted = hosts.iter().filter(|(_, counts, _)| has_weight(counts));
+    let (all, us) = counted.fold((0_usize, 0_usize), |(all, us), (address, ..)| {
+        (all + 1, us + usize::from(worms.home.has(*address)))
+    });
+    format!("tworm: {all}: {us}: {}:", all - us)
 }
 
 /// The ports of a sample and their counts, those with the most SYNs first.
@@ -63,9 +113,9 @@ pub(super) fn ports(sample: &SampledValues) -> Vec<(u128, u64)> {
 }
 
 /// The text of portreport.txt.
-pub(super) fn report(table: &Table) -> String {
+pub(super) fn report(table: &Table, worms: &Worms) -> String {
     let mut text = String::new();
-    for (address, counts, known) in hosts(table) {
+    for (address, counts, known) in hosts(table, worms) {
         let [sent, received] = counts.packets;
         let _ = write!(
             text,

@@ -7,6 +7,7 @@ use super::{Config, Outcome, counted, load_file};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use weir_api::{Level, SubscriptionSpec};
+use weir_output::WormOrder;
 use weir_store::Keep;
 
 /// `weir config explain FILE`.
@@ -44,6 +45,30 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
         ),
         ("interfaces", list(&config.interfaces.value), config.interfaces.line),
         ("expression", every(&config.expression.value).to_owned(), config.expression.line),
+        (
+            "home",
+            match config.home.line {
+                None => "private networks".to_owned(),
+                Some(_) => list(&config.home.value.nets.iter().map(ToString::to_string).collect::<Vec<_>>()),
+            },
+            config.home.line,
+        ),
+        (
+            "mon.worm_difference",
+            config.mon.worm_difference.value.to_string(),
+            config.mon.worm_difference.line,
+        ),
+        ("mon.worm_weight", format!("{}%", config.mon.worm_weight.value), config.mon.worm_weight.line),
+        (
+            "mon.syn_order",
+            match config.mon.syn_order.value {
+                WormOrder::Ranked => "work",
+                WormOrder::Syns => "syn",
+                WormOrder::Weight => "weight",
+            }
+            .to_owned(),
+            config.mon.syn_order.line,
+        ),
         ("output.dir", path(&config.output.dir.value), config.output.dir.line),
         ("output.log", list(&config.output.log.value), config.output.log.line),
         ("output.rotate", after(config.output.rotate.value, "s", 1_000_000_000), config.output.rotate.line),

@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeTable;
 use weir_api::{FunctionCall, SubscriptionSpec, Unit};
-use weir_output::Log;
+use weir_output::{Home, Log, WormOrder, Worms};
 use weir_proto::Inflation;
 
 /// Interval if the file sets none.
@@ -88,6 +88,10 @@ pub struct Config {
     pub interfaces: Setting<Vec<String>>,
     /// The pcap-filter(7) expression that selects the packets to analyse; empty for every packet.
     pub expression: Setting<String>,
+    /// The home networks: by default the private ones.
+    pub home: Setting<Home>,
+    /// Ourmon's report of hosts that may be worms.
+    pub mon: Mon,
     /// Logs.
     pub output: Output,
     /// The packet file.
@@ -125,6 +129,28 @@ pub struct Output {
     pub zstd: Setting<bool>,
     /// The syslog server that events are sent to.
     pub syslog: Setting<Option<syslog::Destination>>,
+}
+
+/// What Ourmon's lines of hosts that may be worms have.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Mon {
+    /// See [`Worms::difference`].
+    pub worm_difference: Setting<u64>,
+    /// See [`Worms::weight`].
+    pub worm_weight: Setting<u64>,
+    /// See [`Worms::order`].
+    pub syn_order: Setting<WormOrder>,
+}
+
+impl Default for Mon {
+    fn default() -> Self {
+        let Worms { difference, weight, order, .. } = Worms::default();
+        Self {
+            worm_difference: Setting::default_of(difference),
+            worm_weight: Setting::default_of(weight),
+            syn_order: Setting::default_of(order),
+        }
+    }
 }
 
 /// A chart of named lines, each an expression: Ourmon's filter-set.
@@ -178,6 +204,8 @@ impl Default for Config {
             workers: Setting::default(),
             interfaces: Setting::default(),
             expression: Setting::default(),
+            home: Setting::default(),
+            mon: Mon::default(),
             output: Output::default(),
             packets: Packets::default(),
             files: Files::default(),
@@ -240,6 +268,17 @@ impl Config {
         }
     }
 
+    /// The settings of the report of hosts that may be worms.
+    pub fn worms(&self) -> Worms {
+        let Mon { worm_difference, worm_weight, syn_order } = &self.mon;
+        Worms {
+            home: self.home.value.clone(),
+            difference: worm_difference.value,
+            weight: worm_weight.value,
+            order: syn_order.value,
+        }
+    }
+
     /// All subscriptions of the file: the lines of its charts, its subscriptions, then those of its triggers.
     pub fn plan(&self) -> Vec<SubscriptionSpec> {
         let of_charts = self.charts.iter().flat_map(Chart::subscriptions);
@@ -264,7 +303,7 @@ impl Chart {
     }
 }
 
-static KEYS: [Key<Config>; 18] = [
+static KEYS: [Key<Config>; 20] = [
     Key {
         name: "interval",
         takes: "a duration from \"1s\" to \"1h\", such as \"30s\" or \"5m\"",
@@ -349,6 +388,23 @@ static KEYS: [Key<Config>; 18] = [
         },
     },
     Key {
+        name: "home",
+        takes: "a list of networks, such as [\"10.0.0.0/8\", \"2001:db8::/32\"]",
+        read: |r, node, config| {
+            let nets = r.array(node).iter().filter_map(|element| r.parsed(element, str::parse)).collect();
+            r.set(node, Some(Home { nets }), &mut config.home);
+        },
+    },
+    Key {
+        name: "mon",
+        takes: "a table, such as [mon]",
+        read: |r, node, config| {
+            if let Some(table) = r.table(node) {
+                r.fill(table, &MON_KEYS, &mut config.mon);
+            }
+        },
+    },
+    Key {
         name: "output",
         takes: "a table, such as [output]",
         read: |r, node, config| {
@@ -416,6 +472,37 @@ const SUBSCRIPTION: Key<Config> =
 
 /// The keys of the text of a client that only subscribes.
 static SUBSCRIBING: [Key<Config>; 1] = [SUBSCRIPTION];
+
+static MON_KEYS: [Key<Mon>; 3] = [
+    Key {
+        name: "worm_difference",
+        takes: "a whole number from 0 to 1000000",
+        read: |r, node, mon| {
+            let value = r.integer(node, 0, 1_000_000);
+            r.set(node, value, &mut mon.worm_difference);
+        },
+    },
+    Key {
+        name: "worm_weight",
+        takes: "a whole number from 0 to 100",
+        read: |r, node, mon| {
+            let value = r.integer(node, 0, 100);
+            r.set(node, value, &mut mon.worm_weight);
+        },
+    },
+    Key {
+        name: "syn_order",
+        takes: "\"work\", \"syn\" or \"weight\"",
+        read: |r, node, mon| {
+            let order = r.word(node, &["work", "syn", "weight"]).map(|word| match word {
+                "syn" => WormOrder::Syns,
+                "weight" => WormOrder::Weight,
+                _ => WormOrder::Ranked,
+            });
+            r.set(node, order, &mut mon.syn_order);
+        },
+    },
+];
 
 static OUTPUT_KEYS: [Key<Output>; 6] = [
     Key {

@@ -81,11 +81,23 @@ static TAGS: [Tag; 34] = [
     Tag { name: "topn_port", translate: |t, s| t.lists(s, "port", &["tcp", "udp"]) },
     Tag { name: "sysname", translate: not_yet },
     Tag { name: "topn_syn", translate: |t, s| t.list(s, FunctionCall::new("syn")) },
-    Tag { name: "topn_syn_wormfile", translate: not_yet },
-    Tag { name: "topn_syn_homeip", translate: not_yet },
-    Tag { name: "topn_syn_sort", translate: not_yet },
-    Tag { name: "topn_syn_wormdiff", translate: not_yet },
-    Tag { name: "tworm_weight", translate: not_yet },
+    // The report is beside mon.lite.
+    Tag { name: "topn_syn_wormfile", translate: |_, _| Ok(()) },
+    Tag { name: "topn_syn_homeip", translate: home },
+    Tag {
+        name: "topn_syn_sort",
+        translate: |t, s| {
+            let [order] = s.exactly("0 or 1")?;
+            let order = match order {
+                "0" => "\"weight\"",
+                "1" => "\"syn\"",
+                _ => return Err(format!("{} takes 0 or 1", s.tag)),
+            };
+            t.set("syn_order", s, order.to_owned())
+        },
+    },
+    Tag { name: "topn_syn_wormdiff", translate: |t, s| t.set_number("worm_difference", s, 1_000_000) },
+    Tag { name: "tworm_weight", translate: |t, s| t.set_number("worm_weight", s, 100) },
     Tag { name: "topn_icmperror", translate: icmp_errors },
     Tag { name: "topn_udperror", translate: |t, s| t.udp_errors(s, false) },
     Tag { name: "topn_scans", translate: |t, s| t.fanout(s, "addresses") },
@@ -96,7 +108,7 @@ static TAGS: [Tag; 34] = [
     Tag { name: "trigger_udpweight", translate: udp_weight },
     Tag { name: "trigger_drops", translate: not_yet },
     Tag { name: "drop_trigger", translate: not_yet },
-    Tag { name: "dns_include", translate: not_yet },
+    Tag { name: "dns_include", translate: watch },
 ];
 
 /// The weir.toml under construction.
@@ -105,6 +117,9 @@ struct Translation {
     fixed: Vec<FunctionCall>,
     subscriptions: Vec<SubscriptionSpec>,
     charts: Vec<Chart>,
+    /// The home networks, and the settings of `[mon]`, as text.
+    home: Vec<String>,
+    mon: Vec<(&'static str, String)>,
     /// Tables of triggers, as text.
     triggers: Vec<String>,
     /// The names of the charts, and of the lines of the last one.
@@ -300,6 +315,23 @@ impl Translation {
         self.charts.last_mut().ok_or_else(|| "no bpf before it".to_owned())
     }
 
+    /// Sets a key of `[mon]`, once.
+    fn set(&mut self, key: &'static str, statement: &Statement, value: String) -> Result<(), String> {
+        if self.mon.iter().any(|(known, _)| *known == key) {
+            return Err(format!("{} was given before", statement.tag));
+        }
+        self.mon.push((key, value));
+        Ok(())
+    }
+
+    /// Sets a key of `[mon]` to a number.
+    fn set_number(&mut self, key: &'static str, statement: &Statement, most: u64) -> Result<(), String> {
+        let [number] = statement.exactly("a number")?;
+        let number = number.parse().ok().filter(|number: &u64| *number <= most);
+        let number = number.ok_or_else(|| format!("{} takes a number from 0 to {most}", statement.tag))?;
+        self.set(key, statement, number.to_string())
+    }
+
     fn begin_set(&mut self, name: &str, line: &str, expression: String) -> Result<(), String> {
         self.skipping = true;
         if let Some(wrong) = wrong_name(name) {
@@ -341,8 +373,18 @@ impl Translation {
 
     /// The text of the weir.toml.
     fn toml(&self, path: &str) -> String {
+        let home = match self.home.as_slice() {
+            [] => String::new(),
+            nets => format!("home = [{}]\n", nets.join(", ")),
+        };
+        let mon = self.mon.iter().map(|(key, value)| format!("{key} = {value}\n"));
+        let mon =
+            mon.fold(
+                String::new(),
+                |all, line| if all.is_empty() { format!("\n[mon]\n{line}") } else { all + &line },
+            );
         let mut out = format!(
-            "# From {path} by weir config from-ourmon\ninterval = \"30s\"\n\n[output]\n# dir = \"/var/lib/weir\"  # directory of mon.lite; or use -o DIR\nlog = [\"mon\"]\n"
+            "# From {path} by weir config from-ourmon\ninterval = \"30s\"\n{home}{mon}\n[output]\n# dir = \"/var/lib/weir\"  # directory of mon.lite; or use -o DIR\nlog = [\"mon\"]\n"
         );
         let fixed = SubscriptionSpec::new("fixed", "", self.fixed.clone());
         let fixed = Some(&fixed).filter(|fixed| !fixed.functions.is_empty());
@@ -398,6 +440,31 @@ fn not_yet(translation: &mut Translation, statement: &Statement) -> Result<(), S
 fn icmp_errors(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
     translation.list(statement, FunctionCall::new("icmperror").with("by", "drawn"))?;
     translation.udp_errors(statement, true)
+}
+
+/// The home network, which may be given more than once.
+fn home(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
+    let [address, mask] = statement.exactly("an address and a mask")?;
+    translation.home.push(toml_string(&network(address, mask)?));
+    Ok(())
+}
+
+/// Names to be watched in DNS. A configuration with a list that is not there would be refused as a whole.
+fn watch(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
+    let [file] = statement.exactly("a file of names")?;
+    if !Path::new(file).is_file() {
+        translation.notes.push((statement.line, format!("no such file: {}", printable(file))));
+        translation.comment("no such file", statement);
+        return Ok(());
+    }
+    let before =
+        translation.subscriptions.iter().filter(|known| known.name.starts_with("dns_include")).count();
+    let name = if before == 0 { "dns_include".to_owned() } else { format!("dns_include {}", before + 1) };
+    let call = FunctionCall::new("watch").with("file", file).with("name", "dns_include");
+    let subscription =
+        SubscriptionSpec { level: Level::Record, ..SubscriptionSpec::new(&name, "dns", vec![call]) };
+    translation.subscriptions.push(subscription);
+    Ok(())
 }
 
 /// Ourmon's trigger on the weight of a host over UDP: a file of its packets while the weight of 30 seconds is above a value.
@@ -513,7 +580,10 @@ mod tests {
 
     #[test]
     fn every_tag_is_translated_or_reported() {
-        let (outcome, plan) = plan(
+        let names = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(names.path(), "evil.example\n").unwrap();
+        let names = names.path().to_str().unwrap();
+        let (outcome, plan) = plan(&format!(
             "# a comment with \"one quote\nsysname dmz\nfixed_ipproto\nfixed_tcp3 119 80\n\
              fixed_iprange1 10.1.2.3 255.0.0.0 192.168.0.0 0xffff0000 home lab\nfixed_cast 10.0.0.1 255.255.255.0\n\
              fixed_size\r\npkts\n\nbpf-packets\nbpf \"flags\" \"syn\" \"tcp[tcpflags] & tcp-syn != 0\"\nbpf_noxtra\n\
@@ -522,8 +592,9 @@ mod tests {
              topn_syn 20\ntopn_syn_wormfile /tmp\ntopn_syn_homeip 10.0.0.0 255.0.0.0\ntworm_weight 30\n\
              topn_syn_sort 1\ntopn_syn_wormdiff 20\ntopn_icmperror 20\ntopn_scans 10\ntopn_port_scans 10\n\
              topn_irc 60\ntrigger_topn_ip 1000 10000 /usr/dumps\ntrigger_worm 30 10000 /usr/dumps\n\
-             drop_trigger 20000 40000 /usr/dumps\ndns_include /etc/names\ntrigger_udpweight 1000000 20000 /usr/dumps\n",
-        );
+             drop_trigger 20000 40000 /usr/dumps\ndns_include {names}\ndns_include /not/there\n\
+             trigger_udpweight 1000000 20000 /usr/dumps\n",
+        ));
         assert_eq!(outcome.exit, 0, "{}", outcome.stderr);
         assert_eq!(
             rows(&plan),
@@ -544,13 +615,17 @@ mod tests {
                 "/topn_udperror: : { udp = 20 }",
                 "/topn_scans: : { fanout = \"addresses\", show = 10 }",
                 "/topn_port_scans: : { fanout = \"ports\", show = 10 }",
+                &format!("/dns_include: dns: {{ watch = \"{names}\", name = \"dns_include\" }}"),
                 "/trigger udpweight: : \"udp\" { event = \"udpweight\", column = \"weight\", above = 1000000, quiet = 30 }",
             ]
         );
         let by_flow = plan.iter().filter(|spec| spec.level == Level::Flow).map(|spec| &*spec.name);
         assert_eq!(by_flow.collect::<Vec<_>>(), ["topn_scans", "topn_port_scans"]);
+        let mon =
+            "home = [\"10.0.0.0/8\"]\n\n[mon]\nworm_weight = 30\nsyn_order = \"syn\"\nworm_difference = 20\n";
+        assert!(outcome.stdout.contains(mon), "{}", outcome.stdout);
         let notes: Vec<&str> = outcome.stderr.lines().collect();
-        assert_eq!(notes.len(), 11, "{}", outcome.stderr);
+        assert_eq!(notes.len(), 6, "{}", outcome.stderr);
         assert_eq!(notes[0], "ourmon.conf:2: not yet: sysname");
         assert!(
             outcome.stdout.contains("# not yet: trigger_worm 30 10000 /usr/dumps (line 30)\n"),

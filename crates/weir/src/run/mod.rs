@@ -58,7 +58,7 @@ use weir_engine::{
 use weir_filter::Options;
 use weir_output::figures::printable;
 use weir_output::zone::Zone;
-use weir_output::{Existing, Log, OutputContext};
+use weir_output::{Existing, Home, Log, OutputContext, Worms};
 use weir_store::Keep;
 use weir_wire::Time;
 
@@ -474,6 +474,10 @@ impl Run {
             rolling: self.request.rolling.clone(),
             memory: self.division.store,
             distinct_seed: self.has_store_of_runs.then_some(self.request.seeds.distinct),
+            worms: match self.anonymiser {
+                Some(_) => Worms { home: Home::unknown(), ..self.request.worms.clone() },
+                None => self.request.worms.clone(),
+            },
         }
     }
 

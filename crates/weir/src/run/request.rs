@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use weir_api::{Subscription, SubscriptionSpec};
 use weir_capture::{Input, TimeRange};
 use weir_engine::{ChecksumMode, FunctionSpec, Seeds};
-use weir_output::{Log, Rolling};
+use weir_output::{Log, Rolling, Worms};
 use weir_proto::Inflation;
 
 /// The request of a run. The command line overrides the configuration.
@@ -31,6 +31,8 @@ pub struct Request {
     pub chosen: Option<Chosen>,
     /// Subscriptions of the configuration.
     pub subscriptions: Vec<SubscriptionSpec>,
+    /// The report of hosts that may be worms.
+    pub worms: Worms,
     /// Triggers of the configuration.
     pub triggers: Vec<TriggerSpec>,
     /// Subscriptions that the command line makes.
@@ -160,6 +162,7 @@ impl Request {
             expression,
             chosen: None,
             subscriptions: config.plan(),
+            worms: config.worms(),
             triggers: config.triggers.clone(),
             typed: typed::subscriptions(options).map_err(usage)?,
             logs,
