@@ -27,7 +27,7 @@ fn the_sample_has_one_scan() {
     assert_eq!((&found[0]["source"], &found[0]["target"]), (&"10.99.0.104".into(), &"10.99.0.3".into()));
     // 52 of the scan, and port 445 of the other attempt.
     assert_eq!((&found[0]["failed"], &found[0]["refused_flows"]), (&53.into(), &53.into()));
-    weir([sample()]).exits(0).prints("\nSCANS     10.99.0.104 -> 10.99.0.3  53 ports (");
+    weir([sample()]).exits(0).prints("\nFINDINGS  10.99.0.104 -> 10.99.0.3  53 ports (");
 }
 
 #[test]
@@ -41,5 +41,5 @@ fn scans_do_not_depend_on_workers_and_intervals() {
 #[test]
 fn the_summary_without_scans_has_no_line_for_them() {
     let ran = weir([sample().to_str().unwrap(), "port 80"]).exits(0);
-    assert!(!ran.text().contains("SCANS"), "{}", ran.text());
+    assert!(!ran.text().contains("FINDINGS"), "{}", ran.text());
 }

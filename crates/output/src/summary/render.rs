@@ -21,7 +21,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     let room = width - LABEL;
     let head = sections::inputs(facts, style, width);
     let mut traffic = sections::traffic(facts, room);
-    let scans = sections::scans(facts, room);
+    let findings = sections::findings(facts, room);
     let mut hosts = sections::hosts(facts, room);
     let mut ports = sections::ports(facts, style, room);
     let mut names = applications::names(facts, room);
@@ -40,7 +40,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
     let fixed = [
         &traffic,
         &tunnels,
-        &scans,
+        &findings,
         &hosts,
         &ports,
         &names,
@@ -95,7 +95,7 @@ pub fn render(facts: &Facts, style: &Style) -> String {
         &tunnels,
         &hosts,
         &talkers,
-        &scans,
+        &findings,
         &ports,
         &names,
         &sites,

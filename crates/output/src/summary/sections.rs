@@ -13,16 +13,17 @@ use crate::figures::{
 use crate::ports;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use weir_api::event::FINDING;
 use weir_api::{
-    AnswerId, Count, Datum, ERROR_KINDS, Key, Series, Snapshot, SubscriptionId, Sweep, TableRow, Top, TopRow,
-    Trials, builtin, state_words,
+    AnswerId, Count, Datum, ERROR_KINDS, Event, Key, Series, Snapshot, SubscriptionId, Sweep, TableRow, Top,
+    TopRow, Trials, builtin, state_words,
 };
 
 /// The decode error of packets whose link type is not supported.
 const UNKNOWN_LINK: &str = ERROR_KINDS[2];
 
-/// Maximum scans listed.
-const SCANS: usize = 2;
+/// Maximum scans, and findings of subscriptions, listed.
+const FOUND: usize = 2;
 
 /// Severity of a line, which colour repeats.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -507,20 +508,43 @@ fn without_ip(facts: &Facts, room: usize) -> String {
     text
 }
 
-/// The scans detected.
-pub(super) fn scans(facts: &Facts, room: usize) -> Section {
-    let mut section = Section::new("SCANS");
-    let found = super::scans(&facts.total);
-    let more = found.len().saturating_sub(SCANS);
-    for (at, row) in found.iter().take(SCANS).enumerate() {
+/// What was found: scans, then the findings of subscriptions.
+pub(super) fn findings(facts: &Facts, room: usize) -> Section {
+    let mut section = Section::new("FINDINGS");
+    let scans = super::scans(&facts.total);
+    let found: Vec<&Event> = facts.total.events.iter().filter(|event| *event.kind == FINDING).collect();
+    let scan = |scan: &Trials, room: usize| scan_line(scan, room);
+    let lines = first_lines(&scans, "more scan", room, scan);
+    let of_subscriptions = first_lines(&found, "more finding", room, |event, room| finding_line(event, room));
+    lines.into_iter().chain(of_subscriptions).for_each(|line| section.line(line, Tone::Warning));
+    section
+}
+
+/// The lines of the first of some findings; the last line has the number of the others.
+fn first_lines<T>(all: &[T], others: &str, room: usize, line: impl Fn(&T, usize) -> String) -> Vec<String> {
+    let more = all.len().saturating_sub(FOUND);
+    let each = all.iter().take(FOUND).enumerate().map(|(at, one)| {
         let others = match more {
-            n if n > 0 && at + 1 == SCANS => format!("  and {}", counted(n as u64, "more scan")),
+            n if n > 0 && at + 1 == FOUND => format!("  and {}", counted(n as u64, others)),
             _ => String::new(),
         };
-        let line = scan_line(row, room.saturating_sub(width(&others)));
-        section.line(format!("{line}{others}"), Tone::Warning);
+        format!("{}{others}", line(one, room.saturating_sub(width(&others))))
+    });
+    each.collect()
+}
+
+/// A finding of a subscription with its number, as far as `room` columns hold it.
+fn finding_line(event: &Event, room: usize) -> String {
+    let number = match event.value("most").or_else(|| event.value("least")) {
+        Some(number) => count(number.weight()),
+        None => counted(event.count, "time"),
+    };
+    let begin = format!("{}  {}", event.name(), event.subject);
+    let end = format!("  {number}");
+    match width(&begin) + width(&end) <= room {
+        true => begin + &end,
+        false => begin,
     }
-    section
 }
 
 /// A scan with its ports, duration and outcome, as far as `room` columns hold them.

@@ -343,7 +343,7 @@ fn scans_are_shown_if_there_are_some() {
     facts.total.add_events(&fixtures::events());
     let text = render(&facts, &Style::default());
     let expected = "
-SCANS     10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in 0.213 s, refused
+FINDINGS  10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in 0.213 s, refused
           10.99.0.102 -> 30 hosts, tcp/445 in 3.000 s, 13% of flows refused
 ";
     assert!(text.contains(expected), "{text}");
@@ -379,8 +379,36 @@ SCANS     10.99.0.102 -> 10.99.0.1  41 ports (1-40, 443) in 0.213 s, refused
     facts.total.events.truncate(1);
     facts.total.events[0].subject = weir_api::Subject::Pair { source: long, target: long };
     let text = render(&facts, &Style::default());
-    let scans = text.lines().find(|line| line.starts_with("SCANS")).unwrap();
+    let scans = text.lines().find(|line| line.starts_with("FINDINGS")).unwrap();
     assert!(scans.contains(" -> 2001:db8:") && scans.contains("  41 ports"), "{text}");
+}
+
+#[test]
+fn findings_of_subscriptions_are_shown_with_their_number() {
+    use std::sync::Arc;
+    use weir_api::event::FINDING;
+    use weir_api::{Event, Folded, Origin, Subject};
+    let mut facts = facts();
+    let origin = |name: &str| {
+        let (severity, quiet) = (None, None);
+        Some(Arc::new(Origin { subscription: "trigger x".into(), name: Some(name.into()), severity, quiet }))
+    };
+    let host = Subject::Host(fixtures::ip("10.10.10.10"));
+    let flood = Event::at(&FINDING, host, 5).with("most", "", Folded::Max(Some(2_500)));
+    let pair = Subject::Pair { source: fixtures::ip("10.0.0.1"), target: fixtures::ip("10.0.0.2") };
+    let logins = Event { count: 12, origin: origin("refused-login"), ..Event::at(&FINDING, pair, 6) };
+    facts.total.add_events(&[Event { origin: origin("syn-flood"), ..flood }, logins.clone()]);
+    let text = render(&facts, &Style::default());
+    let expected = "
+FINDINGS  refused-login  10.0.0.1 -> 10.0.0.2  12 times
+          syn-flood  10.10.10.10  2,500
+";
+    assert!(text.contains(expected), "{text}");
+    for n in 1..5 {
+        facts.total.add_events(&[Event { origin: origin(&format!("z{n}")), ..logins.clone() }]);
+    }
+    let text = render(&facts, &Style::default());
+    assert!(text.contains("  and 4 more findings\n"), "{text}");
 }
 
 #[test]
