@@ -212,6 +212,20 @@ pub(crate) fn judging(
 /// The weight of a host over UDP, and the work weight of a host over TCP in percent. They follow from other columns.
 const WEIGHT: &str = "weight";
 
+/// The number of hosts of a list of SYNs that sent more than [`WORM`] SYNs beyond the FINs that they received: Ourmon's `tworm`.
+const WORMS: &str = "worms";
+
+/// Ourmon's default of `topn_syn_wormdiff`.
+const WORM: u64 = 20;
+
+/// Whether a row is of a host that [`WORMS`] counts.
+fn is_worm(row: &TableRow) -> bool {
+    SynCounts::of(row).is_some_and(|counts| {
+        let [_, received] = counts.fin;
+        counts.syn > received.saturating_add(WORM)
+    })
+}
+
 /// How [`WEIGHT`] follows from a row of a table that is shown in this way; `None` if the table has no such weight.
 fn weight_of(shown: Shown) -> Option<fn(&TableRow) -> u64> {
     match shown {
@@ -236,8 +250,8 @@ fn columns(reading: &Reading) -> Vec<&str> {
             // What rows are ranked by is compared unless another column is named.
             let shown = table.schema.shown;
             let first = matches!(shown, Shown::Udp(_)).then_some(WEIGHT);
-            let last = matches!(shown, Shown::Syn(_)).then_some(WEIGHT);
-            first.into_iter().chain(names).chain(last).collect()
+            let last = matches!(shown, Shown::Syn(_)).then_some([WEIGHT, WORMS]);
+            first.into_iter().chain(names).chain(last.into_iter().flatten()).collect()
         }
         Reading::Histogram(_) | Reading::Series(_) => Vec::new(),
     }
@@ -261,6 +275,10 @@ fn each_row(reading: &Reading, column: &str, each: &mut dyn FnMut(&dyn Fn() -> S
             }
         }
         Reading::Table(table) => {
+            if column == WORMS && matches!(table.schema.shown, Shown::Syn(_)) {
+                let worms = table.rows.iter().filter(|row| is_worm(row)).count();
+                return each(&|| Subject::Key(ALL.into()), worms as u64);
+            }
             if column == WEIGHT
                 && let Some(weight) = weight_of(table.schema.shown)
             {
@@ -682,6 +700,39 @@ mod tests {
                 found.extend(judge.judge(&reading, interval, interval, &|_| false));
             }
             assert_eq!(found.len(), expected, "{column}");
+        }
+    }
+
+    /// Hosts are worms by the sums of a whole interval: the second part of one brings its FINs.
+    #[test]
+    fn hosts_that_may_be_worms_are_counted_of_merged_sums() {
+        let host = |host: u8, syn: u64, fin: u64| {
+            let counts = SynCounts { syn, fin: [0, fin], ..SynCounts::default() };
+            let host_of = weir_api::SynHost { counts, ..Default::default() };
+            TableRow {
+                key: vec![Datum::Address([10, 0, 0, host].into())],
+                values: host_of.values(),
+                error: 0,
+            }
+        };
+        let reading = |rows: Vec<TableRow>| Reading::Table(weir_api::Table::new(&weir_api::SYN, 16, rows, 0));
+        let call =
+            judging(&call(&[("above", "1"), ("column", "worms")]), "syn", &reading(Vec::new())).unwrap();
+        for (fins, expected) in [(0, vec![2]), (5, Vec::new())] {
+            let mut judge = super::super::judge_of(&call, MINUTE).unwrap();
+            let parts = [
+                (2, vec![host(1, 15, 0), host(2, 21, 0), host(3, 400, 380)]),
+                (3, vec![host(1, 10, fins), host(3, 0, 1)]),
+            ];
+            let mut found = Vec::new();
+            for (at, rows) in parts {
+                let interval = Interval { start: at * MINUTE / 2, end: (at + 1) * MINUTE / 2 };
+                found.extend(judge.judge(&reading(rows), interval, interval, &|_| false));
+            }
+            let numbers: Vec<u64> =
+                found.iter().filter_map(|event| Some(event.value("most")?.weight())).collect();
+            assert_eq!(numbers, expected);
+            assert!(found.iter().all(|event| event.subject == Subject::Key("all".into())));
         }
     }
 

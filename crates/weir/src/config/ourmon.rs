@@ -104,7 +104,7 @@ static TAGS: [Tag; 34] = [
     Tag { name: "topn_port_scans", translate: |t, s| t.fanout(s, "ports") },
     Tag { name: "topn_irc", translate: not_yet },
     Tag { name: "trigger_topn_ip", translate: not_yet },
-    Tag { name: "trigger_worm", translate: not_yet },
+    Tag { name: "trigger_worm", translate: worm_count },
     Tag { name: "trigger_udpweight", translate: udp_weight },
     Tag { name: "trigger_drops", translate: not_yet },
     Tag { name: "drop_trigger", translate: not_yet },
@@ -332,6 +332,24 @@ impl Translation {
         self.set(key, statement, number.to_string())
     }
 
+    /// Adds a trigger: a tag with a value, a number of packets and a directory. Ourmon opens a file when the value of 30 seconds is
+    /// exceeded, and may open the next one in the next 30 seconds.
+    fn trigger(&mut self, statement: &Statement, name: &str, keys: &str, filter: &str) -> Result<(), String> {
+        let [value, packets, directory] =
+            statement.exactly("a value, a number of packets and a directory")?;
+        let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text:?} is not a number"));
+        let (value, packets) = (number(value)?, number(packets)?.max(1));
+        let head = format!("\n[[trigger]]\nname = \"{name}\"\n");
+        if self.triggers.iter().any(|table| table.starts_with(&head)) {
+            return Err(format!("{} was given before", statement.tag));
+        }
+        let (filter, to) = (toml_string(filter), toml_string(directory));
+        self.triggers.push(format!(
+            "{head}{keys}\nabove = {value}\nrearm = \"30s\"\nfilter = {filter}\npackets = {packets}\nto = {to}\n"
+        ));
+        Ok(())
+    }
+
     fn begin_set(&mut self, name: &str, line: &str, expression: String) -> Result<(), String> {
         self.skipping = true;
         if let Some(wrong) = wrong_name(name) {
@@ -467,20 +485,16 @@ fn watch(translation: &mut Translation, statement: &Statement) -> Result<(), Str
     Ok(())
 }
 
-/// Ourmon's trigger on the weight of a host over UDP: a file of its packets while the weight of 30 seconds is above a value.
+/// Ourmon's trigger on the number of hosts that may be worms: a file of SYNs.
+fn worm_count(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
+    let keys = "when = \"syn\"\ncolumn = \"worms\"";
+    translation.trigger(statement, "worm", keys, "tcp[tcpflags] & tcp-syn != 0")
+}
+
+/// Ourmon's trigger on the weight of a host over UDP: a file of its packets.
 fn udp_weight(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
-    let [weight, packets, directory] = statement.exactly("a weight, a number of packets and a directory")?;
-    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text:?} is not a number"));
-    let (weight, packets) = (number(weight)?, number(packets)?.max(1));
-    if translation.triggers.iter().any(|table| table.contains("\"udpweight\"")) {
-        return Err(format!("{} was given before", statement.tag));
-    }
-    translation.triggers.push(format!(
-        "\n[[trigger]]\nname = \"udpweight\"\nwhen = \"udp\"\ncolumn = \"weight\"\nabove = {weight}\nrearm = \"30s\"\n\
-         filter = \"host {{host}} and (udp or icmp)\"\npackets = {packets}\nto = {}\n",
-        toml_string(directory)
-    ));
-    Ok(())
+    let keys = "when = \"udp\"\ncolumn = \"weight\"";
+    translation.trigger(statement, "udpweight", keys, "host {host} and (udp or icmp)")
 }
 
 fn tcp3(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
@@ -616,6 +630,7 @@ mod tests {
                 "/topn_scans: : { fanout = \"addresses\", show = 10 }",
                 "/topn_port_scans: : { fanout = \"ports\", show = 10 }",
                 &format!("/dns_include: dns: {{ watch = \"{names}\", name = \"dns_include\" }}"),
+                "/trigger worm: : { syn = 10 } { event = \"worm\", column = \"worms\", above = 30, quiet = 30 }",
                 "/trigger udpweight: : \"udp\" { event = \"udpweight\", column = \"weight\", above = 1000000, quiet = 30 }",
             ]
         );
@@ -625,10 +640,10 @@ mod tests {
             "home = [\"10.0.0.0/8\"]\n\n[mon]\nworm_weight = 30\nsyn_order = \"syn\"\nworm_difference = 20\n";
         assert!(outcome.stdout.contains(mon), "{}", outcome.stdout);
         let notes: Vec<&str> = outcome.stderr.lines().collect();
-        assert_eq!(notes.len(), 6, "{}", outcome.stderr);
+        assert_eq!(notes.len(), 5, "{}", outcome.stderr);
         assert_eq!(notes[0], "ourmon.conf:2: not yet: sysname");
         assert!(
-            outcome.stdout.contains("# not yet: trigger_worm 30 10000 /usr/dumps (line 30)\n"),
+            outcome.stdout.contains("# not yet: trigger_topn_ip 1000 10000 /usr/dumps (line 29)\n"),
             "{}",
             outcome.stdout
         );
