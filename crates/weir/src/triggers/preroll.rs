@@ -8,6 +8,9 @@ use weir_wire::{Batch, Packet, PacketBuf, Slot, Time, decode};
 /// Bytes of a chunk: the oldest packets leave a chunk at a time.
 const CHUNK: usize = 256 << 10;
 
+/// Bytes that the chunk that is being filled may take: its vectors grow by doubling.
+const OPEN: usize = 2 * CHUNK;
+
 /// A ring of packets, bounded by bytes and by time.
 pub struct Ring {
     /// Maximum bytes of memory.
@@ -18,51 +21,58 @@ pub struct Ring {
     snaplen: u32,
     /// Chunks, oldest first. Their memory is used again.
     chunks: VecDeque<PacketBuf>,
-    bytes: usize,
+    /// Bytes of all chunks but the last.
+    held: usize,
 }
 
 impl Ring {
     /// An empty ring.
     pub fn new(limit: usize, span: u64, snaplen: u32) -> Self {
-        Self { limit, span, snaplen, chunks: VecDeque::new(), bytes: 0 }
+        Self { limit, span, snaplen, chunks: VecDeque::new(), held: 0 }
     }
 
-    /// Adds packets.
+    /// Adds packets. One that is larger than a chunk is left out.
     pub fn push(&mut self, batch: Batch<'_>) {
+        if self.limit < OPEN {
+            return;
+        }
+        let length = if self.snaplen > 0 { self.snaplen as usize } else { usize::MAX };
+        let mut chunk = self.chunks.pop_back().unwrap_or_default();
+        let mut filled = chunk.bytes.len() + chunk.slots.len() * size_of::<Slot>();
         for packet in batch.packets() {
-            let length = if self.snaplen > 0 { self.snaplen as usize } else { usize::MAX };
             let data = packet.data.get(..length).unwrap_or(packet.data);
             let needed = data.len() + size_of::<Slot>();
-            if needed > self.limit {
+            if needed > CHUNK {
                 continue;
             }
-            let has_room = |chunk: &PacketBuf| memory(chunk) + needed <= CHUNK || chunk.slots.is_empty();
-            if !self.chunks.back().is_some_and(has_room) {
-                self.begin_chunk(packet.time, needed);
+            if filled + needed > CHUNK {
+                chunk = self.next_chunk(chunk, packet.time);
+                filled = 0;
             }
-            if let Some(chunk) = self.chunks.back_mut() {
-                self.bytes += needed;
-                chunk.push(&Packet { data, ..packet });
-            }
+            filled += needed;
+            chunk.push(&Packet { data, ..packet });
         }
+        self.chunks.push_back(chunk);
     }
 
-    /// Makes room, and begins a chunk. A chunk of which all packets are too old leaves, and so do the oldest ones without room.
-    fn begin_chunk(&mut self, now: Time, needed: usize) {
+    /// Takes a full chunk, and returns an empty one. Chunks of which all packets are too old leave, and so do the oldest ones
+    /// without room.
+    fn next_chunk(&mut self, full: PacketBuf, now: Time) -> PacketBuf {
+        self.held += memory(&full);
+        self.chunks.push_back(full);
         let oldest = now.0.saturating_sub(self.span);
         let mut spare = PacketBuf::default();
         while let Some(first) = self.chunks.front() {
             let is_old = first.slots.last().is_none_or(|last| last.time.0 < oldest);
-            // A chunk that is begun takes its whole size.
-            if !is_old && self.bytes + CHUNK.max(needed) <= self.limit {
+            if !is_old && self.held + OPEN <= self.limit {
                 break;
             }
-            let Some(mut first) = self.chunks.pop_front() else { break };
-            self.bytes -= memory(&first);
-            first.clear();
+            let Some(first) = self.chunks.pop_front() else { break };
+            self.held -= memory(&first);
             spare = first;
         }
-        self.chunks.push_back(spare);
+        spare.clear();
+        spare
     }
 
     /// The packets from a time on, oldest first.
@@ -74,16 +84,16 @@ impl Ring {
         chunks.flat_map(|chunk| chunk.batch().packets()).filter(move |packet| packet.time.0 >= from)
     }
 
-    /// Bytes of the packets.
+    /// Bytes of memory.
     #[cfg(test)]
-    pub fn bytes(&self) -> usize {
-        self.bytes
+    fn memory(&self) -> usize {
+        self.chunks.iter().map(memory).sum()
     }
 }
 
-/// Bytes of the packets of a chunk.
+/// Bytes of memory of a chunk.
 fn memory(chunk: &PacketBuf) -> usize {
-    chunk.bytes.len() + chunk.slots.len() * size_of::<Slot>()
+    chunk.bytes.capacity() + chunk.slots.capacity() * size_of::<Slot>()
 }
 
 /// The part of a worker in the files of triggers: it keeps its latest packets, and sends those that files ask for.
@@ -174,35 +184,43 @@ mod tests {
 
     #[test]
     fn a_ring_keeps_the_latest_packets_within_its_memory_and_time() {
-        let mut ring = Ring::new(4 * CHUNK, 10 * SECOND, 0);
-        for second in 0..100 {
-            ring.push(packets((0..100).map(|n| second * SECOND + n), 1_000).batch());
-            assert!(ring.bytes() <= 4 * CHUNK);
+        for length in [40, 300, 1_000] {
+            let limit = 8 * CHUNK;
+            let mut ring = Ring::new(limit, 10 * SECOND, 0);
+            for second in 0..100 {
+                ring.push(packets((0..100).map(|n| second * SECOND + n), length).batch());
+                assert!(ring.memory() <= limit, "{length}: {}", ring.memory());
+            }
+            let kept: Vec<u64> = ring.since(0).map(|packet| packet.time.0).collect();
+            assert_eq!(kept.last(), Some(&(99 * SECOND + 99)));
+            assert!(kept.is_sorted());
+            // Ten seconds are 1,000 packets, and a chunk of small ones has more.
+            assert!(kept.len() >= 1_000, "{length}: {}", kept.len());
+            assert_eq!(ring.since(99 * SECOND).count(), 100);
+            assert_eq!(ring.since(100 * SECOND).count(), 0);
         }
-        let kept: Vec<u64> = ring.since(0).map(|packet| packet.time.0).collect();
-        assert_eq!(kept.last(), Some(&(99 * SECOND + 99)));
-        assert!(kept.is_sorted());
-        // Ten seconds are 1,000 packets; memory has room for about as many.
-        assert!((600..=1_100).contains(&kept.len()), "{}", kept.len());
-        assert_eq!(ring.since(99 * SECOND).count(), 100);
-        assert_eq!(ring.since(100 * SECOND).count(), 0);
-        // After a silence only the new packets are young enough.
-        ring.push(packets((0..400).map(|n| 500 * SECOND + n), 1_000).batch());
-        ring.push(packets((0..400).map(|n| 600 * SECOND + n), 1_000).batch());
-        assert!(ring.since(0).all(|packet| packet.time.0 >= 500 * SECOND));
+        let mut ring = Ring::new(8 * CHUNK, 10 * SECOND, 0);
+        (0..4).for_each(|at| ring.push(packets((0..400).map(|n| at * 100 * SECOND + n), 1_000).batch()));
+        assert!(ring.since(0).all(|packet| packet.time.0 >= 200 * SECOND), "what is too old has left");
+        let mut small = Ring::new(4 * CHUNK, 1_000 * SECOND, 0);
+        for second in 0..1_000 {
+            small.push(packets((0..100).map(|n| second * SECOND + n), 1_000).batch());
+            assert!(small.memory() <= 4 * CHUNK, "{}", small.memory());
+        }
+        assert!(small.since(0).count() >= 400, "{}", small.since(0).count());
     }
 
     #[test]
     fn a_ring_truncates_packets_and_leaves_out_those_that_are_too_large() {
-        let mut ring = Ring::new(1_000, SECOND, 60);
+        let mut ring = Ring::new(4 * CHUNK, SECOND, 60);
         ring.push(packets(0..3, 400).batch());
-        assert_eq!(
-            ring.since(0).map(|packet| (packet.data.len(), packet.wire_len)).collect::<Vec<_>>(),
-            [(60, 400); 3]
-        );
-        let mut whole = Ring::new(300, SECOND, 0);
-        whole.push(packets(0..3, 400).batch());
-        assert_eq!(whole.since(0).count(), 0);
-        assert_eq!(whole.bytes(), 0);
+        let kept: Vec<_> = ring.since(0).map(|packet| (packet.data.len(), packet.wire_len)).collect();
+        assert_eq!(kept, [(60, 400); 3]);
+        let mut whole = Ring::new(4 * CHUNK, SECOND, 0);
+        whole.push(packets(0..3, 2 * CHUNK).batch());
+        assert_eq!((whole.since(0).count(), whole.memory()), (0, 0));
+        let mut none = Ring::new(1_000, SECOND, 0);
+        none.push(packets(0..3, 40).batch());
+        assert_eq!((none.since(0).count(), none.memory()), (0, 0));
     }
 }
