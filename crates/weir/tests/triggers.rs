@@ -203,6 +203,41 @@ fn invalid_triggers_are_errors_with_a_reason() {
     assert!(piped.stderr.contains("read twice"), "{}", piped.stderr);
 }
 
+/// Captures of attacks, each with a trigger on floods: a file has all that the target receives from the first packet on.
+#[test]
+fn captures_of_attacks_trip_their_triggers() {
+    let data = root().join("../shared/data/ddos");
+    let mut skipped = 0;
+    for (name, above, number) in [
+        ("pkt.TCP.synflood.spoofed.pcap", 100, 1),
+        // SYNs with ACK and RSTs of port 80, and SYNs with ACK of port 443.
+        ("amp.TCP.reflection.SYNACK.pcap", 100, 3),
+        ("amp.UDP.isakmp.pcap", 100, 1),
+        // Answers of DNS, and fragments without a first one.
+        ("amp.dns.RRSIG.fragmented.pcap", 40, 2),
+    ] {
+        let capture = data.join(name);
+        if !capture.is_file() {
+            skipped += 1;
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let dumps = folder.path().join("dumps");
+        let keys = format!(
+            "when = \"flood\"\nabove = {above}\nover = \"1s\"\nbefore = \"20s\"\nfilter = \"dst host {{host}}\""
+        );
+        let config = put(folder.path(), "weir.toml", configuration(&dumps, &keys).as_bytes());
+        let ran = weir(["-c", text(&config), text(&capture)]).exits(0);
+        let written = files(&dumps);
+        assert_eq!(written.len(), number, "{name}: {}", ran.text());
+        let all = packets_of(&capture, "dst host 10.10.10.10");
+        for (file, _) in &written {
+            assert_eq!(packets_of(&dumps.join(file), ""), all, "{name}: {file}");
+        }
+    }
+    println!("{skipped} of 4 captures of attacks were not there and are skipped");
+}
+
 /// Over a link, a file begins with packets from before its event, whichever worker had them.
 #[test]
 fn a_file_of_a_link_begins_before_its_event() {

@@ -16,6 +16,7 @@ pub use live::{LiveDumps, LiveWith};
 pub use preroll::Preroll;
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_api::{Event, EventState, FunctionCall, Level, Subject, SubscriptionSpec};
@@ -101,6 +102,17 @@ pub fn filled(text: &str, filling: &Filling) -> Result<String, String> {
     Ok(out)
 }
 
+/// The host of a subject: the one that acts, or with which the key of a row begins.
+fn host_of(subject: &Subject) -> Option<IpAddr> {
+    match subject {
+        Subject::Key(text) => {
+            let first = text.split(' ').next().unwrap_or_default();
+            first.parse().ok().or_else(|| first.parse::<SocketAddr>().ok().map(|end| end.ip()))
+        }
+        subject => subject.source(),
+    }
+}
+
 /// The values of a subject.
 fn filling(subject: &Subject) -> Filling {
     let protocol = |number: u8| match number {
@@ -111,7 +123,7 @@ fn filling(subject: &Subject) -> Filling {
         number => format!("proto {number}"),
     };
     [
-        subject.source().map(|host| host.to_string()),
+        host_of(subject).map(|host| host.to_string()),
         subject.target().map(|host| host.to_string()),
         subject.port().map(|(_, port)| port.to_string()),
         subject.port().map(|(number, _)| protocol(number)),
@@ -141,7 +153,8 @@ impl TriggerSpec {
             subscription.level == Level::Packet && !subscription.expression.is_empty()
         };
         let own = self.subscription.as_ref().filter(of_packets).map(|one| one.expression.clone());
-        Ok(match (event.expression(), own) {
+        let of_event = event.expression().or_else(|| Some(format!("host {}", host_of(&event.subject)?)));
+        Ok(match (of_event, own) {
             (Some(of_event), Some(own)) => format!("({of_event}) and ({own})"),
             (one, other) => one.or(other).unwrap_or_default(),
         })
@@ -332,6 +345,15 @@ mod tests {
             "the subject of the event has no {host}"
         );
         assert_eq!(expression(None, &all).unwrap(), "tcp port 80");
+        for (key, host) in [
+            ("10.10.10.10 syn - 6 25565", "10.10.10.10"),
+            ("[2001:db8::1]:80 -> 10.0.0.1:90 protocol 6", "2001:db8::1"),
+            ("2001:db8::1 udp", "2001:db8::1"),
+        ] {
+            let row = event(Subject::Key(key.into()));
+            let text = trigger(Some("dst host {host}")).expression(&row).unwrap();
+            assert_eq!(text, format!("dst host {host}"));
+        }
         let text = expression(None, &pair).unwrap();
         assert_eq!(text, "(src host 10.0.0.9 and dst host 2001:db8::1 and tcp) and (tcp port 80)");
         for filter in [None, Some("host {host} or host {peer}")] {
