@@ -66,16 +66,21 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// The page.
-pub fn html(gather: &mut Gather, model: &Model, heading: &Heading) -> String {
-    gather.cut();
-    let title = escape(&heading.title);
-    let mut page = format!(
+/// The head of a page and the beginning of its header: title, style, and the policy that forbids scripts and requests.
+pub fn head(title: &str) -> String {
+    let title = escape(title);
+    format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <title>{title} – Weir</title><style>{STYLE}</style></head><body><header><h1>{title}</h1>"
-    );
+    )
+}
+
+/// The page.
+pub fn html(gather: &mut Gather, model: &Model, heading: &Heading) -> String {
+    gather.cut();
+    let mut page = head(&heading.title);
     let from = gather.first.map_or_else(String::new, |first| heading.zone.date_time(first.0));
     let _ = write!(page, "<p class=\"soft\">{}</p>", escape(&from));
     for problem in &heading.problems {
