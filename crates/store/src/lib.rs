@@ -31,6 +31,7 @@ mod news;
 pub mod parquet;
 pub mod paths;
 pub mod payload;
+pub mod period;
 pub mod query;
 pub mod seed;
 mod share;
@@ -439,6 +440,21 @@ pub trait Store: Send + Sync {
     ///
     /// As [`Store::extent`].
     fn reading(&self, name: &str, span: TimeRange) -> Result<KeptReading, StoreError>;
+
+    /// Passes the stored cells of a list to `each`, in the order of time: begin and end in nanoseconds since the epoch, and the
+    /// reading. They are cells of the finest tier that still has all of the range, and those that overlap it: an interval belongs to
+    /// the time of its begin. A cell without a row is not stored. Returns the name of the tier: `interval`, `1h`, `1d`, `1w` or
+    /// `1mo`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`]; cells may have been passed before it.
+    fn each_cell(
+        &self,
+        name: &str,
+        span: (u64, u64),
+        each: &mut dyn FnMut(u64, u64, weir_api::Reading),
+    ) -> Result<&'static str, StoreError>;
 
     /// The table of a function with its own columns, added up over the range; `None` if it does not exist.
     ///

@@ -8,8 +8,10 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 const SECOND: u64 = 1_000_000_000;
-const HOUR: u64 = 3_600 * SECOND;
-const DAY: u64 = 24 * HOUR;
+/// Nanoseconds of an hour.
+pub const HOUR: u64 = 3_600 * SECOND;
+/// Nanoseconds of a day.
+pub const DAY: u64 = 24 * HOUR;
 const WEEK: u64 = 7 * DAY;
 /// The epoch was a Thursday; weeks begin on Monday (ISO 8601).
 const MONDAY: u64 = 4 * DAY;

@@ -455,6 +455,20 @@ impl Store for SqliteStore {
         Ok(KeptReading { reading, partial })
     }
 
+    fn each_cell(
+        &self,
+        name: &str,
+        (from, to): (u64, u64),
+        each: &mut dyn FnMut(u64, u64, Reading),
+    ) -> Result<&'static str, StoreError> {
+        self.main(|of, path| {
+            let since = lists_since(of, path)?;
+            let at = since.iter().position(|since| *since <= from).unwrap_or(LISTS.len() - 1);
+            readings::pass_cells(of, path, at, name, (from, to), true, each)?;
+            Ok(LISTS.get(at).map_or("", |tier| tier.name))
+        })
+    }
+
     fn table(&self, name: &str, span: TimeRange) -> Result<Option<KeptTable>, StoreError> {
         let is_table =
             |(known, reading): &(String, Reading)| known == name && matches!(reading, Reading::Table(_));

@@ -336,9 +336,25 @@ pub(super) fn cells(
     path: &Path,
     tier: usize,
     name: &str,
-    (from, to): (u64, u64),
+    span: (u64, u64),
     overlapping: bool,
 ) -> Result<Vec<(u64, u64, Reading)>, StoreError> {
+    let mut found = Vec::new();
+    let mut each = |from, until, reading| found.push((from, until, reading));
+    pass_cells(of, path, tier, name, span, overlapping, &mut each)?;
+    Ok(found)
+}
+
+/// Passes the cells of [`cells`] to `each`, in the order of time: begin, end and reading.
+pub(super) fn pass_cells(
+    of: &Connection,
+    path: &Path,
+    tier: usize,
+    name: &str,
+    (from, to): (u64, u64),
+    overlapping: bool,
+    each: &mut dyn FnMut(u64, u64, Reading),
+) -> Result<(), StoreError> {
     let describe = describe(path);
     let text = match (overlapping, tier) {
         // An interval belongs to the time of its start.
@@ -353,17 +369,16 @@ pub(super) fn cells(
         .map_err(describe)?;
     let bound = |time: u64| time.min(i64::MAX as u64) as i64;
     let mut rows = query.query(params![tier as i64, name, bound(from), bound(to)]).map_err(describe)?;
-    let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(describe)? {
         let read = || -> rusqlite::Result<(i64, i64, String, Vec<u8>)> {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
         };
         let (time, until, kind, body) = read().map_err(describe)?;
         if let Ok(reading) = unpack(&kind, &body) {
-            found.push((time as u64, until as u64, reading));
+            each(time as u64, until as u64, reading);
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 /// The names of all lists, with the last reading of each.

@@ -1,7 +1,9 @@
 //! The behaviour of a store, whatever engine it has: each function takes an engine, and [`behaviours`] makes a test of each.
 
+mod cells;
 mod news;
 
+pub use cells::*;
 pub use news::*;
 
 use crate::fixtures::{self, count, ip};
@@ -82,6 +84,7 @@ macro_rules! behaviours {
             a_scan_is_found_in_the_range_in_which_it_was
             an_event_is_kept_once_with_its_last_state
             events_of_a_killed_run_have_ended
+            cells_are_of_the_finest_tier_that_has_the_range
         }
     };
     ($engine:ident: $($name:ident)*) => {
