@@ -17,7 +17,7 @@ mod values;
 pub use anon::{Anon, AnonHow, AnonMode, AnonPayload, AnonRun};
 pub use expressions::{Count, Explain};
 pub use logs::LogOptions;
-pub use model::{Generate, Report};
+pub use model::{Generate, HostPeriod, Report};
 pub use packets::PacketOptions;
 pub use pages::{Open, PORT, Pages, Serve};
 pub use run::{Checksum, RunOptions};
@@ -114,8 +114,8 @@ pub enum Command {
     Streams(Streams),
     /// Print what the two sides of each flow said (Wireshark's Follow Stream) as text.
     Talk(Talk),
-    /// Write a report about captures as one HTML page, and a model of their traffic.
-    Report(Report),
+    /// Write a report about captures as one HTML page, and a model of their traffic; or print one about hosts from a store.
+    Report(Box<Report>),
     /// Generate a capture from a model of traffic.
     Generate(Generate),
     /// Query a store, e.g. `top client by bytes since 24h where dst net 10.0.0.0/8`.

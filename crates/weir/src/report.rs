@@ -1,4 +1,10 @@
-//! `weir report`: one page about a capture, and the model of its traffic.
+//! `weir report`: one page about a capture, and the model of its traffic; or the hosts of an hour, a day or a week in a store.
+
+mod gather;
+mod hosts;
+mod ndjson;
+mod page;
+mod text;
 
 use crate::anon::of_run;
 use crate::config;
@@ -19,8 +25,11 @@ use weir_output::zone::Zone;
 /// Interval at which idle flows are searched for, in nanoseconds of packet time.
 const TICK: u64 = 1_000_000_000;
 
-/// Reads captures and writes the report.
+/// Reads captures, or a store, and writes the report.
 pub fn report(options: &cli::Report) -> Exit {
+    if options.hosts.period.is_some() {
+        return hosts::report(options);
+    }
     let mut anonymiser = match of_run(&options.anon, &config::Anon::default()) {
         Ok(anonymiser) => anonymiser,
         Err(error) => return complain(Exit::Usage, format!("report: {error}")),

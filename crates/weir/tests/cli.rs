@@ -77,7 +77,7 @@ fn every_example_works() {
         if example.contains("--audit-path logs") {
             shell(desk.path(), "weir x.pcap -o logs --anon cryptopan --key-file K").exits(0);
         }
-        if example.contains("-d DIR") {
+        if example.contains("-d DIR") || example.contains("report --store DIR") {
             shell(desk.path(), "weir x.pcap -o DIR --log store -q").exits(0);
         }
         // Commands that serve until Ctrl-C are run so that they end.

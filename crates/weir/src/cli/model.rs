@@ -1,19 +1,25 @@
-//! Models of traffic: `weir report` and `weir generate`.
+//! Reports and models of traffic: `weir report` and `weir generate`.
 
 use super::anon::AnonRun;
 use super::times::ZonedTimeOptions;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// Write a report about captures as one HTML page, and a model of their traffic.
+/// Write a report about captures as one HTML page, and a model of their traffic; or print a report about hosts from a store.
 ///
 /// The page is one self-contained file: summary, traffic over time, protocols, talkers, streams, and the distributions of
 /// sizes and times by protocol and by pair of hosts, with fitted distributions.
+///
+/// `--store DIR --hosts hour` reads no capture: it prints who had work, scanned, was flooded, drew errors and was in events, from the
+/// lists that a store keeps.
 #[derive(Debug, Args)]
 pub struct Report {
     /// Capture files or directories, `-` for standard input.
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "period")]
     pub files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub hosts: HostReport,
 
     /// Mode of written files, in octal [default: 600]; 640 lets the group read them. Directories get the matching search
     /// permission.
@@ -41,6 +47,51 @@ pub struct Report {
 
     #[command(flatten)]
     pub anon: AnonRun,
+}
+
+/// Options of a report about hosts.
+#[derive(Debug, Args)]
+pub struct HostReport {
+    /// Print a report about the hosts of an hour, a day or a week (in UTC, from Monday) from the store of --store.
+    #[arg(long = "hosts", value_name = "PERIOD", value_enum, requires = "store", help_heading = "Hosts",
+        conflicts_with_all = ["files", "output", "expression", "model", "csv", "since", "until"])]
+    pub period: Option<HostPeriod>,
+
+    /// Directory of the store.
+    #[arg(long, value_name = "DIR", requires = "period", help_heading = "Hosts")]
+    pub store: Option<PathBuf>,
+
+    /// A time within the period, in the forms of --since, such as `yesterday` or 2026-03-15T12:30 [default: the last complete
+    /// period].
+    #[arg(long, value_name = "TIME", requires = "period", help_heading = "Hosts")]
+    pub at: Option<String>,
+
+    /// Hosts with a greater work weight in percent are among the worms.
+    #[arg(long, value_name = "PERCENT", default_value_t = 40, help_heading = "Hosts")]
+    pub weight: u64,
+
+    /// Maximum number of hosts of a section; 0 shows all. JSON has all.
+    #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Hosts")]
+    pub limit: usize,
+
+    /// Print NDJSON: a line about the report, and one for each host.
+    #[arg(short, long, requires = "period", help_heading = "Hosts")]
+    pub json: bool,
+
+    /// Write the report as one HTML page without a script into a file, and print nothing.
+    #[arg(long, value_name = "FILE", requires = "period", conflicts_with = "json", help_heading = "Hosts")]
+    pub html: Option<PathBuf>,
+}
+
+/// The period of a report about hosts.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum HostPeriod {
+    /// An hour.
+    Hour,
+    /// A day.
+    Day,
+    /// Seven days from Monday.
+    Week,
 }
 
 /// Generate a capture from a model of traffic.

@@ -1,0 +1,257 @@
+//! Reports about hosts from a store: their numbers are those of the packets, and those of a day are the sum of its hours.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod support;
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use support::*;
+use weir_wire::build;
+
+/// 2026-11-22 10:00 in UTC.
+const BEGIN: u64 = (1_795_305_600 + 36_000) * SECOND;
+const MINUTE: u64 = 60 * SECOND;
+const SCANNER: [u8; 4] = [10, 0, 0, 66];
+const SPRAYER: [u8; 4] = [10, 0, 0, 77];
+const CONFIG: &str = "interval = \"30s\"\n[[subscription]]\nname = \"tcp hosts\"\nchain = [\"syn\"]\n\
+    [[subscription]]\nname = \"tried\"\nlevel = \"flow\"\nchain = [\"fanout\"]\n\
+    [[subscription]]\nname = \"drawn\"\nchain = [\"icmperror\"]\n\
+    [[subscription]]\nname = \"datagrams\"\nchain = [\"udp\"]\n";
+
+/// What the scanners of an hour did.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Truth {
+    syns: u64,
+    refused: u64,
+    targets: BTreeSet<[u8; 4]>,
+    datagrams: u64,
+    errors: u64,
+}
+
+/// A client resolves a name of two labels, and sends a datagram to the host. The name of a host is that of a flow to it.
+fn named(at: u64, host: [u8; 4], label: &[u8]) -> [(u64, Vec<u8>); 3] {
+    let (client, resolver) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+    let question = [&[label.len() as u8][..], label, b"\x07example\0\0\x01\0\x01"].concat();
+    let message = |flags: [u8; 2], answers: u8, rest: &[u8]| {
+        [&[0, 7, flags[0], flags[1], 0, 1, 0, answers, 0, 0, 0, 0], &question[..], rest].concat()
+    };
+    let answer = [&[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4][..], &host].concat();
+    let there = build::ethernet().ipv4(client, resolver).udp(40_053, 53).payload(&message([1, 0], 0, &[]));
+    let back = build::ethernet().ipv4(resolver, client).udp(53, 40_053);
+    let back = back.payload(&message([0x81, 0x80], 1, &answer));
+    let to_host = build::ethernet().ipv4(client, host).udp(40_054, 9).payload(&[0; 9]);
+    [(at, there), (at + 100_000, back), (at + 200_000, to_host)]
+}
+
+/// Two and a half hours: a scan by SYNs, which are refused from the second hour on, one by datagrams, and a client.
+fn made() -> (Vec<(u64, Vec<u8>)>, [Truth; 3]) {
+    let (syn, rst, ack) = (build::flags::SYN, build::flags::RST, build::flags::ACK);
+    let (mut packets, mut truth) = (Vec::new(), [const { None }; 3].map(|_: Option<u8>| Truth::default()));
+    packets.extend(named(BEGIN, SCANNER, b"<b>\x1b[31m&evil"));
+    for minute in 0..150_u64 {
+        let at = BEGIN + minute * MINUTE;
+        packets.extend(conversation(at + 1000));
+        let of = &mut truth[(minute / 60) as usize];
+        for n in 0..30_u64 {
+            let time = at + SECOND + n * SECOND / 50;
+            let target = [10, 1, minute as u8, n as u8];
+            let port = if n % 3 == 0 { 22 } else { 445 };
+            let from = 20_000 + (minute * 30 + n) as u16;
+            packets.push((time, build::ethernet().ipv4(SCANNER, target).tcp(from, port, syn).payload(&[])));
+            of.syns += 1;
+            of.targets.insert(target);
+            if minute >= 60 && n % 2 == 0 {
+                let frame = build::ethernet().ipv4(target, SCANNER).tcp(port, from, rst | ack);
+                packets.push((time + 1000, frame.payload(&[])));
+                of.refused += 1;
+            }
+            let sent = build::ip().ipv4(SPRAYER, target).udp(from, 161).payload(&[1; 8]);
+            let frame = build::ethernet().ipv4(SPRAYER, target).udp(from, 161).payload(&[1; 8]);
+            packets.push((time + 2000, frame));
+            of.datagrams += 1;
+            if n % 2 == 0 {
+                let error = build::ethernet().ipv4([10, 1, 0, 1], SPRAYER).icmp(3, 3, [0; 4]);
+                packets.push((time + 3000, error.payload(&sent[..28])));
+                of.errors += 1;
+            }
+        }
+    }
+    packets.sort();
+    (packets, truth)
+}
+
+fn stored(folder: &Path, packets: &[(u64, Vec<u8>)], config: &str) -> PathBuf {
+    let capture = put(folder, "x.pcap", &pcap(1, packets));
+    let config = put(folder, "weir.toml", config.as_bytes());
+    let store = folder.join("store");
+    weir([text(&capture), "-c", text(&config), "-o", text(&store), "--log", "store", "-q"]).exits(0);
+    store
+}
+
+fn report(store: &Path, period: &str, more: &[&str]) -> String {
+    let fixed = ["report", "--store", text(store), "--hosts", period];
+    weir(fixed.iter().chain(more)).exits(0).quietly().text()
+}
+
+fn json(store: &Path, period: &str, at: &str) -> Vec<Value> {
+    objects(&report(store, period, &["--at", at, "-j"]))
+}
+
+fn host(lines: &[Value], host: [u8; 4]) -> &Value {
+    let host = host.map(|byte| byte.to_string()).join(".");
+    lines.iter().find(|line| line["host"] == host.as_str()).unwrap_or_else(|| panic!("{host}: {lines:?}"))
+}
+
+#[test]
+fn a_report_has_what_the_packets_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let (packets, truth) = made();
+    let store = stored(folder.path(), &packets, CONFIG);
+    let of = ["2026-11-22 10:30", "2026-11-22 11:30", "2026-11-22 12:10"].map(|at| json(&store, "hour", at));
+    let day = json(&store, "day", "2026-11-22");
+    let week = json(&store, "week", "2026-11-22");
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value}"));
+    for (lines, truth) in of.iter().zip(&truth) {
+        assert_eq!(
+            (&lines[0]["kind"], &lines[0]["missing"]),
+            (&"hosts".into(), &serde_json::json!(["flood"]))
+        );
+        let work = &host(lines, SCANNER)["syn"][0];
+        assert_eq!((number(&work["syn"]), number(&work["rst_received"])), (truth.syns, truth.refused));
+        assert_eq!(
+            (number(&work["packets_sent"]), number(&work["packets_received"])),
+            (truth.syns, truth.refused)
+        );
+        // A packet of work is all that the host sends and receives.
+        assert_eq!(work["weights"], serde_json::json!({ "least": 100, "mean": 100, "greatest": 100 }));
+        let targets = truth.targets.len() as u64;
+        let shown = number(&work["targets"]);
+        assert!(shown.abs_diff(targets) * 20 <= targets, "{shown} of {targets}");
+        assert_eq!((number(&work["ports"]), &work["worm"]), (2, &true.into()));
+        assert_eq!(work["port_sample"], serde_json::json!([[445, truth.syns / 3 * 2], [22, truth.syns / 3]]));
+        let minutes = truth.syns / 30;
+        assert_eq!((number(&work["instances"]), number(&work["flags_in"]["W"])), (minutes, minutes));
+        // 1,800 SYNs that draw 900 RSTs are many errors.
+        let flags = if truth.refused > 0 { "EWOR" } else { "WOM" };
+        assert_eq!(work["flags"], flags);
+        let udp = &host(lines, SPRAYER)["udp"][0];
+        assert_eq!((number(&udp["sent"]), number(&udp["errors"])), (truth.datagrams, truth.errors));
+        assert_eq!(number(&udp["weight"]), truth.datagrams * truth.errors);
+        assert_eq!(udp["weights"]["mean"], 30 * 15);
+        assert_eq!(udp["classes"], serde_json::json!({ "scan": minutes }));
+        let drawn = &host(lines, SPRAYER)["icmperror"][0]["rows"][0];
+        assert_eq!(
+            (number(&drawn["errors"]), number(&drawn["port_unreachable"])),
+            (truth.errors, truth.errors)
+        );
+        let client = &host(lines, [10, 0, 0, 1])["syn"][0];
+        assert_eq!((&client["worm"], &client["syn"]), (&false.into(), &minutes.into()));
+    }
+    // The sums of the hours, and what is least and greatest of them.
+    for lines in [&day, &week] {
+        for (address, list, columns) in [
+            (SCANNER, "syn", &["syn", "rst_received", "packets_sent", "packets_received", "instances"][..]),
+            (SPRAYER, "udp", &["sent", "received", "errors", "tiny", "bytes_sent", "instances"]),
+            ([10, 0, 0, 1], "syn", &["syn", "packets_sent", "packets_received", "instances"]),
+        ] {
+            for column in columns {
+                let of_hours: u64 = of.iter().map(|hour| number(&host(hour, address)[list][0][column])).sum();
+                assert_eq!(number(&host(lines, address)[list][0][column]), of_hours, "{list} {column}");
+            }
+        }
+        assert_eq!(host(lines, SCANNER)["syn"][0]["flags"], "EWOR");
+        let tried = &host(lines, SCANNER)["fanout"][0]["rows"][0];
+        assert_eq!(
+            (&tried["kind"], &tried["scan"], &tried["flows"]),
+            (&"syn".into(), &true.into(), &4500.into())
+        );
+        let events = host(lines, SCANNER)["events"].as_array().unwrap();
+        assert!(events.iter().any(|event| event["kind"] == "address_scan"), "{events:?}");
+    }
+    // The last complete hour is the second one.
+    let default = objects(&report(&store, "hour", &["-j"]));
+    assert_eq!(default, of[1]);
+}
+
+#[test]
+fn a_report_is_text_of_few_lines_without_control_characters() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = stored(folder.path(), &made().0, CONFIG);
+    for period in ["hour", "day", "week"] {
+        let text = report(&store, period, &["--at", "2026-11-22 10:30"]);
+        println!("{text}");
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+            assert!(!line.chars().any(char::is_control), "{line:?}");
+        }
+        assert!(text.contains("10.0.0.66") && text.contains("\\x1b[31m"), "{text}");
+        let sections =
+            ["WORMS: 1 host", "SCANS: 2 hosts", "ICMP ERRORS: 1 host", "UDP: 1 host", "EVENTS: ", "TCP: "];
+        let places: Vec<usize> =
+            sections.iter().map(|name| text.find(name).unwrap_or_else(|| panic!("{name}: {text}"))).collect();
+        assert!(places.is_sorted(), "{places:?}");
+    }
+    let hour = report(&store, "hour", &["--at", "2026-11-22 10:30"]);
+    let lines: Vec<&str> = hour.lines().skip_while(|line| !line.starts_with("10.0.0.66")).take(4).collect();
+    assert_eq!(
+        lines,
+        [
+            "10.0.0.66  60 of 60, 10:00:00 to 10:59:30  <b>\\x1b[31m&evil.example",
+            "  WOM (W 60 O 60 M 60)  work 100/100/100%  SA/S 0%",
+            lines[2],
+            "  ports (1,800 of 1,800 SYNs): 445 1,200, 22 600",
+        ]
+    );
+    assert!(lines[2].ends_with("/2  S:F:R 1,800:0:0  sent:received 1,800:0"), "{}", lines[2]);
+}
+
+#[test]
+fn a_page_has_no_script_and_everything_is_escaped() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = stored(folder.path(), &made().0, CONFIG);
+    let page = folder.path().join("hosts.html");
+    assert_eq!(report(&store, "day", &["--at", "2026-11-22", "--html", text(&page)]), "");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("&lt;b&gt;\\x1b[31m&amp;evil.example"), "{page}");
+    assert!(page.contains("default-src 'none'") && !page.contains("<script") && !page.contains("<b>"));
+    assert!(!page.chars().any(|c| c.is_control() && c != '\n'));
+    assert!(page.contains("WORMS: 1 host of list &quot;tcp hosts&quot;, 150 intervals"), "{page}");
+}
+
+#[test]
+fn a_store_without_lists_says_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = put(folder.path(), "x.pcap", &pcap(1, &conversation(BEGIN)));
+    let store = folder.path().join("store");
+    weir([text(&capture), "-o", text(&store), "--log", "store", "-q"]).exits(0);
+    let text = report(&store, "day", &[]);
+    assert!(text.contains("MISSING: the store has no list of syn, fanout, flood, icmperror, udp."), "{text}");
+    assert!(text.contains("it is not complete"), "{text}");
+    // The lines are a configuration.
+    let config: String =
+        text.lines().filter_map(|line| line.strip_prefix("    ")).map(|line| format!("{line}\n")).collect();
+    assert_eq!(config.matches("[[subscription]]").count(), 5, "{text}");
+    let again = tempfile::tempdir().unwrap();
+    let store = stored(again.path(), &conversation(BEGIN), &config);
+    let text = report(&store, "day", &[]);
+    assert!(!text.contains("MISSING"), "{text}");
+    // A time of which nothing is stored.
+    let text = report(&store, "day", &["--at", "2020-01-01"]);
+    assert!(text.contains("watched: nothing of"), "{text}");
+}
+
+#[test]
+fn wrong_options_are_usage_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = text(folder.path());
+    weir(["report", "--store", dir, "--hosts", "hour"]).exits(2).says("no store");
+    weir(["report", "--hosts", "hour"]).exits(1).says("--store");
+    weir(["report", "--store", dir, "--hosts", "hour", "x.pcap"]).exits(1).says("cannot be used");
+    weir(["report", "--store", dir, "--hosts", "hour", "--anon", "nullip"])
+        .exits(1)
+        .says("--anon is for captures");
+    weir(["report", "--store", dir, "--hosts", "hour", "-o", "x.html"]).exits(1).says("cannot be used");
+    weir(["report"]).exits(1).says("FILE");
+}
