@@ -73,7 +73,7 @@ pub use snapshot::{Interval, Snapshot};
 pub use subscription::{
     FunctionCall, KeyKind, Level, Owner, Subscription, SubscriptionId, SubscriptionSpec, Unit,
 };
-pub use syn::{SYN, SynCounts, SynHost, WorkWeight};
+pub use syn::{SYN, SynCounts, SynHost, WORM_DIFFERENCE, WorkWeight};
 pub use table::{
     Datum, Fold, Folded, KeyColumn, LINE, NETWORK_NAMES, OWN_WORDS, Rewrite, Schema, Shown, Table,
     TableColumn, TableRow, mac_text,

@@ -105,7 +105,17 @@ pub enum WorkWeight {
     None,
 }
 
+/// SYNs that a host sends beyond the FINs that it receives, of which one that may be a worm has more: Ourmon's default of
+/// `topn_syn_wormdiff`.
+pub const WORM_DIFFERENCE: u64 = 20;
+
 impl SynCounts {
+    /// Whether the host sent more SYNs than this beyond the FINs that it received: Ourmon's mark of a host that may be a worm.
+    pub fn may_be_worm(&self, difference: u64) -> bool {
+        let [_, received] = self.fin;
+        self.syn > received.saturating_add(difference)
+    }
+
     /// The counts of a row of [`SYN`], or of an older table without its last columns; `None` if it is a row of another table.
     pub fn of(row: &TableRow) -> Option<Self> {
         let sum = |value: &Folded| if let Folded::Sum(sum) = value { Some(*sum) } else { None };

@@ -1,11 +1,12 @@
 //! Turns what reaches it into events: items, or the rows of the reading before it that pass a threshold.
 
 use super::ends::words;
-use super::judge::Named;
+use super::found::Found;
+use super::judge::{Named, SEVERITIES};
 use super::top::ip;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Judge, Memory};
 use crate::Item;
-use crate::bounded::{Amount, Bounded};
+use crate::bounded::Bounded;
 use crate::fields::endpoints_of;
 use crate::keyed::Tuple;
 use std::borrow::Cow;
@@ -14,9 +15,9 @@ use std::sync::Arc;
 use weir_api::event::FINDING;
 use weir_api::{
     Count, Datum, Event, Fold, Folded, FunctionCall, Interval, Key, KeyColumn, Level, Reading, Schema,
-    Severity, Shown, Subject, SynCounts, TableColumn, TableRow, UdpHost, Unit, WorkWeight, mac_text,
+    Severity, Shown, Subject, SynCounts, TableColumn, TableRow, UdpHost, Unit, WORM_DIFFERENCE, WorkWeight,
+    mac_text,
 };
-use weir_wire::Time;
 
 /// Over packets, streams and flows.
 pub(super) static EVENT: FunctionSpec =
@@ -142,10 +143,9 @@ impl<'a> Asked<'a> {
             "" => Ok::<_, String>(None),
             _ => Ok(Some(arguments.within::<u64>(name, 1..=most)? * 1_000_000_000)),
         };
-        let severities = [("low", Severity::Notice), ("high", Severity::Warning)];
         Ok(Self {
             name,
-            severity: arguments.choice("severity", &severities)?,
+            severity: arguments.choice("severity", &SEVERITIES)?,
             above: limit("above")?,
             below: limit("below")?,
             column: arguments.text("column")?,
@@ -212,18 +212,13 @@ pub(crate) fn judging(
 /// The weight of a host over UDP, and the work weight of a host over TCP in percent. They follow from other columns.
 const WEIGHT: &str = "weight";
 
-/// The number of hosts of a list of SYNs that sent more than [`WORM`] SYNs beyond the FINs that they received: Ourmon's `tworm`.
+/// The number of hosts of a list of SYNs that sent more than [`WORM_DIFFERENCE`] SYNs beyond the FINs that they received: Ourmon's
+/// `tworm`.
 const WORMS: &str = "worms";
-
-/// Ourmon's default of `topn_syn_wormdiff`.
-const WORM: u64 = 20;
 
 /// Whether a row is of a host that [`WORMS`] counts.
 fn is_worm(row: &TableRow) -> bool {
-    SynCounts::of(row).is_some_and(|counts| {
-        let [_, received] = counts.fin;
-        counts.syn > received.saturating_add(WORM)
-    })
+    SynCounts::of(row).is_some_and(|counts| counts.may_be_worm(WORM_DIFFERENCE))
 }
 
 /// How [`WEIGHT`] follows from a row of a table that is shown in this way; `None` if the table has no such weight.
@@ -341,46 +336,6 @@ struct Pairs {
     schema: Arc<Schema>,
 }
 
-/// The items of a pair.
-#[derive(Clone, Copy, Debug, Default)]
-struct Found {
-    items: u64,
-    times: Option<(Time, Time)>,
-    error: u32,
-}
-
-impl Amount for Found {
-    type More = Time;
-    const LEAST: u32 = 1;
-
-    fn weight_of(_: &Time, _: Unit) -> u64 {
-        1
-    }
-
-    fn count_of(_: &Time) -> Count {
-        Count { packets: 1, bytes: 0 }
-    }
-
-    fn add(&mut self, more: &Time, _: Unit, _: usize) -> u64 {
-        self.items += 1;
-        let (first, last) = self.times.unwrap_or((*more, *more));
-        self.times = Some((first.min(*more), last.max(*more)));
-        1
-    }
-
-    fn weight(&self, _: Unit) -> u64 {
-        self.items
-    }
-
-    fn count(&self) -> Count {
-        Count { packets: self.items, bytes: 0 }
-    }
-
-    fn error(&mut self) -> &mut u32 {
-        &mut self.error
-    }
-}
-
 impl Function for Pairs {
     fn item(&mut self, item: &Item<'_>) {
         let ([source, target], time) = match item {
@@ -388,7 +343,7 @@ impl Function for Pairs {
             Item::Record(view) => (view.endpoints.address, view.record.time),
             _ => return,
         };
-        self.list.add_more(Tuple { a: words(source), b: words(target), ..Tuple::default() }, time);
+        self.list.add_more(Tuple { a: words(source), b: words(target), ..Tuple::default() }, (time, time));
     }
 
     fn held(&self) -> usize {
@@ -397,11 +352,7 @@ impl Function for Pairs {
 
     fn take(&mut self) -> Reading {
         self.list.take_table(&self.schema, |pair, found| {
-            let values = vec![
-                Folded::Sum(found.items),
-                Folded::Min(found.times.map(|(first, _)| first.0)),
-                Folded::Max(found.times.map(|(_, last)| last.0)),
-            ];
+            let values = found.values().to_vec();
             ([pair.a, pair.b].map(|address| Datum::Address(ip(address))).to_vec(), values)
         })
     }
@@ -420,12 +371,9 @@ impl Judge for Items {
     ) -> Vec<Event> {
         let Reading::Table(table) = reading else { return Vec::new() };
         let event = |row: &TableRow| {
-            let [Folded::Sum(items), Folded::Min(first), Folded::Max(last)] = row.values.as_slice() else {
-                return None;
-            };
-            let event = Event::at(&FINDING, of_parts(&row.key), first.unwrap_or(interval.start));
-            let event = event.with("items", "", Folded::Sum(*items));
-            (*items > 0).then(|| Event { last: last.unwrap_or(event.begin), count: *items, ..event })
+            let event = Found::event(&row.values, of_parts(&row.key), interval)?;
+            let items = Folded::Sum(event.count);
+            Some(event.with("items", "", items))
         };
         table.rows.iter().filter_map(event).collect()
     }

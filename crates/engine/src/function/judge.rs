@@ -1,7 +1,7 @@
 //! Judges: they find events in the readings of functions, where an interval is complete and its readings are merged.
 
 use super::{Arguments, FUNCTIONS, RECORD_FUNCTIONS};
-use weir_api::{Event, FunctionCall, Interval, Reading};
+use weir_api::{Event, FunctionCall, Interval, Reading, Severity};
 
 /// Finds events in the readings of one function of one subscription. Its state is bounded, and its time is that of the
 /// intervals, so that events do not depend on the number of workers.
@@ -42,10 +42,13 @@ pub struct Named {
     /// Their name.
     pub name: Box<str>,
     /// How urgent they are.
-    pub severity: weir_api::Severity,
+    pub severity: Severity,
     /// Nanoseconds without a further finding after which one has ended.
     pub quiet: u64,
 }
+
+/// The words for the urgency of events, in calls of functions.
+pub(super) const SEVERITIES: [(&str, Severity); 2] = [("low", Severity::Notice), ("high", Severity::Warning)];
 
 /// The judge of a call; `None` if its function finds no events. `length` is that of an interval of the subscription, in
 /// nanoseconds. Arguments were checked when the subscription was compiled.

@@ -20,6 +20,7 @@ pub(crate) mod event;
 mod extract;
 mod fanout;
 mod flood;
+mod found;
 mod frames;
 mod icmperror;
 mod ipproto;

@@ -10,24 +10,23 @@ pub(crate) use list::List;
 
 use super::ends::words;
 use super::event::QUIET;
-use super::judge::Named;
+use super::found::Found;
+use super::judge::{Named, SEVERITIES};
 use super::top::ip;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Judge, Memory};
-use crate::bounded::{Amount, Bounded};
+use crate::bounded::Bounded;
 use crate::fields::{RecordView, endpoints_of};
 use crate::keyed::Tuple;
 use crate::{Item, Seeds};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
-use weir_api::event::FINDING;
 use weir_api::{
-    Count, Datum, Event, Fold, Folded, FunctionCall, Interval, KeyColumn, LINE, Level, Reading, Schema,
-    Severity, Shown, Subject, TableColumn, TableRow, Unit,
+    Datum, Event, Fold, Folded, FunctionCall, Interval, KeyColumn, LINE, Level, Reading, Schema, Severity,
+    Shown, Subject, TableColumn, TableRow, Unit,
 };
 use weir_filter::Options;
 use weir_proto::{Field, Kind, Privacy, Value};
-use weir_wire::Time;
 
 /// Over flows.
 pub(super) static WATCH: FunctionSpec = FunctionSpec { levels: &[Level::Flow], ..SPEC };
@@ -61,7 +60,10 @@ const SPEC: FunctionSpec = FunctionSpec {
     memory: |arguments| {
         let asked = Asked::of(arguments)?;
         let row = ROW + asked.file.len();
-        Ok(Memory { state: 256 + Bounded::<Tuple, Hits>::bytes(asked.rows), reading: 256 + asked.rows * row })
+        Ok(Memory {
+            state: 256 + Bounded::<Tuple, Found>::bytes(asked.rows),
+            reading: 256 + asked.rows * row,
+        })
     },
     judge: Some(|arguments, length| {
         let Asked { name, severity, .. } = Asked::of(arguments)?;
@@ -118,12 +120,11 @@ impl<'a> Asked<'a> {
         if file.split(',').any(|path| path.trim().is_empty()) {
             return Err(format!("`watch`: file = `{file}` has an empty path"));
         }
-        let severities = [("low", Severity::Notice), ("high", Severity::Warning)];
         let rows: usize = arguments.within("rows", 16..=1 << 16)?;
         Ok(Self {
             file,
             name: arguments.name("name")?,
-            severity: arguments.choice("severity", &severities)?,
+            severity: arguments.choice("severity", &SEVERITIES)?,
             rows: rows.next_multiple_of(8),
         })
     }
@@ -181,49 +182,9 @@ pub(crate) fn with_list(
 struct Watch {
     list: Arc<List>,
     /// By the initiator as `a` and the responder as `b`. The other words have the number of the entry.
-    hits: Bounded<Tuple, Hits>,
+    hits: Bounded<Tuple, Found>,
     /// The entries of the present item, each once. Reused.
     found: Vec<u32>,
-}
-
-/// The hits of a pair of hosts with an entry.
-#[derive(Clone, Copy, Debug, Default)]
-struct Hits {
-    items: u64,
-    times: Option<(Time, Time)>,
-    error: u32,
-}
-
-impl Amount for Hits {
-    type More = (Time, Time);
-    const LEAST: u32 = 1;
-
-    fn weight_of(_: &(Time, Time), _: Unit) -> u64 {
-        1
-    }
-
-    fn count_of(_: &(Time, Time)) -> Count {
-        Count { packets: 1, bytes: 0 }
-    }
-
-    fn add(&mut self, (first, last): &(Time, Time), _: Unit, _: usize) -> u64 {
-        self.items += 1;
-        let (begin, end) = self.times.unwrap_or((*first, *last));
-        self.times = Some((begin.min(*first), end.max(*last)));
-        1
-    }
-
-    fn weight(&self, _: Unit) -> u64 {
-        self.items
-    }
-
-    fn count(&self) -> Count {
-        Count { packets: self.items, bytes: 0 }
-    }
-
-    fn error(&mut self) -> &mut u32 {
-        &mut self.error
-    }
 }
 
 impl Watch {
@@ -265,11 +226,7 @@ impl Watch {
     }
 
     fn note_address(&mut self, address: IpAddr) {
-        let mapped = match address {
-            IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-            IpAddr::V6(v6) => v6.octets(),
-        };
-        self.note(self.list.address(mapped));
+        self.note(self.list.address(list::mapped(address).to_be_bytes()));
     }
 
     /// Notes a name, or an address that stands for one, as the host of a request may have it, each with a port or without.
@@ -339,12 +296,7 @@ impl Function for Watch {
             let (entry, file) =
                 (shown.as_ref().map(|shown| &*shown.entry), shown.as_ref().map(|shown| shown.file));
             let key = vec![Datum::Address(ip(a)), Datum::Address(ip(b)), text(entry), text(file)];
-            let values = vec![
-                Folded::Sum(hits.items),
-                Folded::Min(hits.times.map(|(first, _)| first.0)),
-                Folded::Max(hits.times.map(|(_, last)| last.0)),
-                Folded::Max(line),
-            ];
+            let values = hits.values().into_iter().chain([Folded::Max(line)]).collect();
             (key, values)
         })
     }
@@ -368,15 +320,10 @@ impl Judge for Finds {
             else {
                 return None;
             };
-            let [Folded::Sum(hits), Folded::Min(first), Folded::Max(last), line] = row.values.as_slice()
-            else {
-                return None;
-            };
+            let (line, found) = row.values.split_last()?;
             let (source, target) = (*source, *target);
             let subject = Subject::Watched { source, target, entry: entry.clone(), list: list.clone() };
-            let event = Event::at(&FINDING, subject, first.unwrap_or(interval.start));
-            let event = event.with("line", LINE, line.clone());
-            (*hits > 0).then(|| Event { last: last.unwrap_or(event.begin), count: *hits, ..event })
+            Some(Found::event(found, subject, interval)?.with("line", LINE, line.clone()))
         };
         table.rows.iter().filter_map(event).collect()
     }

@@ -23,7 +23,9 @@ use crate::Home;
 use std::cmp::Reverse;
 use std::fmt::Write;
 use std::net::IpAddr;
-use weir_api::{Answer, Datum, Reading, SampledValues, SynCounts, SynHost, Table, TableRow, WorkWeight};
+use weir_api::{
+    Answer, Datum, Reading, SampledValues, SynCounts, SynHost, Table, TableRow, WORM_DIFFERENCE, WorkWeight,
+};
 
 /// Which hosts are in the report of hosts that may be worms, and which of them are counted as what.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -41,7 +43,7 @@ pub struct Worms {
 impl Default for Worms {
     /// As the probe without these tags.
     fn default() -> Self {
-        Self { home: Home::default(), difference: 20, weight: 0, order: WormOrder::default() }
+        Self { home: Home::default(), difference: WORM_DIFFERENCE, weight: 0, order: WormOrder::default() }
     }
 }
 
@@ -58,6 +60,18 @@ pub enum WormOrder {
 }
 
 impl WormOrder {
+    /// All orders.
+    pub const ALL: [WormOrder; 3] = [WormOrder::Ranked, WormOrder::Syns, WormOrder::Weight];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ranked => "work",
+            Self::Syns => "syn",
+            Self::Weight => "weight",
+        }
+    }
+
     /// Puts the shown rows of a list of SYNs into this order.
     pub(super) fn sort(self, rows: &mut [&TableRow]) {
         let counts = |row: &&TableRow| SynCounts::of(row).unwrap_or_default();
@@ -86,8 +100,7 @@ fn hosts(table: &Table, worms: &Worms) -> Vec<(IpAddr, SynCounts, Option<SynHost
     let host = |row: &TableRow| {
         let [Datum::Address(address)] = row.key[..] else { return None };
         let counts = SynCounts::of(row)?;
-        let [_, fin] = counts.fin;
-        (counts.syn > fin.saturating_add(worms.difference)).then(|| (address, counts, SynHost::of(row)))
+        counts.may_be_worm(worms.difference).then(|| (address, counts, SynHost::of(row)))
     };
     let mut hosts: Vec<_> = table.rows.iter().filter_map(host).collect();
     hosts.sort_by_key(|(address, ..)| *address);

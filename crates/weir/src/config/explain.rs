@@ -7,7 +7,6 @@ use super::{Config, Outcome, counted, load_file};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use weir_api::{Level, SubscriptionSpec};
-use weir_output::WormOrder;
 use weir_store::Keep;
 
 /// `weir config explain FILE`.
@@ -59,16 +58,7 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
             config.mon.worm_difference.line,
         ),
         ("mon.worm_weight", format!("{}%", config.mon.worm_weight.value), config.mon.worm_weight.line),
-        (
-            "mon.syn_order",
-            match config.mon.syn_order.value {
-                WormOrder::Ranked => "work",
-                WormOrder::Syns => "syn",
-                WormOrder::Weight => "weight",
-            }
-            .to_owned(),
-            config.mon.syn_order.line,
-        ),
+        ("mon.syn_order", config.mon.syn_order.value.name().to_owned(), config.mon.syn_order.line),
         ("output.dir", path(&config.output.dir.value), config.output.dir.line),
         ("output.log", list(&config.output.log.value), config.output.log.line),
         ("output.rotate", after(config.output.rotate.value, "s", 1_000_000_000), config.output.rotate.line),

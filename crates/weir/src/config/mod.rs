@@ -494,11 +494,8 @@ static MON_KEYS: [Key<Mon>; 3] = [
         name: "syn_order",
         takes: "\"work\", \"syn\" or \"weight\"",
         read: |r, node, mon| {
-            let order = r.word(node, &["work", "syn", "weight"]).map(|word| match word {
-                "syn" => WormOrder::Syns,
-                "weight" => WormOrder::Weight,
-                _ => WormOrder::Ranked,
-            });
+            let word = r.word(node, &WormOrder::ALL.map(WormOrder::name));
+            let order = word.and_then(|word| WormOrder::ALL.into_iter().find(|order| order.name() == word));
             r.set(node, order, &mut mon.syn_order);
         },
     },

@@ -8,14 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use weir_api::web::{Event, KeptTableInfo};
 use weir_api::{
-    Datum, Folded, Key, Reading, SynCounts, SynHost, Table, TableRow, Trials, UdpHost, WorkWeight,
+    Datum, Folded, Key, Reading, SynCounts, SynHost, Table, TableRow, Trials, UdpHost, WORM_DIFFERENCE,
+    WorkWeight,
 };
 use weir_output::zone::Zone;
 use weir_store::period::Period;
 use weir_store::{Store, StoreError, TimeRange};
 
-/// Ourmon's default of `topn_syn_wormdiff`: a host sends more SYNs than this beyond the FINs that it receives.
-pub const DIFFERENCE: u64 = 20;
 /// Worms in more instances than this are listed first.
 pub const OFTEN: u64 = 40;
 /// Packets that a host receives in a cell, with at most one answer for twenty, are a flood: the rule of the class of `udp`.
@@ -199,8 +198,7 @@ impl Work {
 
     /// Whether the host is among the worms: its weight, and Ourmon's difference of SYNs sent and FINs received.
     pub fn is_worm(&self, least: u64) -> bool {
-        let [_, fin] = self.row.counts.fin;
-        self.weight() > least && self.row.counts.syn > fin.saturating_add(DIFFERENCE)
+        self.weight() > least && self.row.counts.may_be_worm(WORM_DIFFERENCE)
     }
 }
 

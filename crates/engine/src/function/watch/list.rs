@@ -341,7 +341,7 @@ fn net(address: &str, length: &str) -> Result<Watched<'static>, &'static str> {
 }
 
 /// An address, IPv4 mapped into IPv6.
-fn mapped(address: IpAddr) -> u128 {
+pub(super) fn mapped(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
         IpAddr::V6(v6) => v6.to_bits(),

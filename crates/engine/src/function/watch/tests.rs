@@ -3,6 +3,7 @@ use super::*;
 use crate::ConnState;
 use weir_filter::{Directions, FlowEndpoints};
 use weir_proto::Record;
+use weir_wire::Time;
 use weir_wire::mapped;
 
 /// A function with a list of these lines.
