@@ -8,7 +8,7 @@
 mod pass;
 mod support;
 
-use pass::{Loaded, Pass, settings};
+use pass::{Loaded, Pass, RecordFields, settings};
 use std::sync::Arc;
 use support::random::Random;
 use support::*;
@@ -16,9 +16,8 @@ use weir_api::{
     Answer, Count, FigureValue, FunctionCall, Level, Owner, Reading, Snapshot, Subscription, SubscriptionId,
     SubscriptionSpec,
 };
-use weir_engine::{FlowConfig, Plan, Settings, Worker, fields};
+use weir_engine::{FlowConfig, Plan, Settings, Worker};
 use weir_filter::Options;
-use weir_filter::fields::{FieldInfo, Fields};
 use weir_wire::{Batch, PacketBuf, Slot, Time, decode, steer_hash};
 
 /// Number of chains, and of those that are in one plan.
@@ -27,29 +26,8 @@ const TOGETHER: usize = 100;
 /// Packets of the largest capture.
 const MAX_PACKETS: u64 = 3_000;
 
-struct All;
-
-impl Fields for All {
-    fn tables(&self) -> Vec<&'static str> {
-        fields::tables()
-    }
-
-    fn names(&self, table: &str) -> Vec<&'static str> {
-        fields::names(table)
-    }
-
-    fn find(&self, table: &str, name: &str) -> Result<Option<FieldInfo>, String> {
-        Ok(fields::find(table, name).map(|(info, _)| info))
-    }
-
-    fn time(&self, _text: &str) -> Result<f64, String> {
-        Err("a time".to_owned())
-    }
-
-    fn list(&self, _path: &str) -> Result<Vec<u8>, String> {
-        Ok(b"10.0.0.0/8\n192.168.0.0/16\n2001:db8::/32\nexample.org\ncom\n".to_vec())
-    }
-}
+/// The content of each file that is a list.
+const LISTS: &RecordFields = &RecordFields(b"10.0.0.0/8\n192.168.0.0/16\n2001:db8::/32\nexample.org\ncom\n");
 
 const OF_PACKETS: &[&str] = &[
     "tcp",
@@ -156,7 +134,7 @@ fn divided(capture: &Loaded, random: &mut Random) -> Loaded {
 }
 
 fn with_fields() -> Settings {
-    Settings { filter: Options { fields: Some(&All), ..Options::default() }, ..settings() }
+    Settings { filter: Options { fields: Some(LISTS), ..Options::default() }, ..settings() }
 }
 
 fn answers(specs: Vec<SubscriptionSpec>, capture: &Loaded, workers: usize) -> Vec<Vec<Answer>> {
