@@ -8,6 +8,7 @@ use crate::leaving::{Leaving, file_name, of_functions};
 use crate::memory;
 use crate::routes::Routes;
 use serde::Serialize;
+use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -312,7 +313,8 @@ impl Desk {
         let (mut next, mut expression) = (state.next, state.expression.clone());
         let mut subscriptions = state.subscriptions.clone();
         let mut added = Vec::new();
-        let changed = with_changed_lists(&state.plan);
+        // A change that asks for no list looks at no file.
+        let changed = LazyCell::new(|| with_changed_lists(&state.plan));
         for change in changes {
             match change {
                 Change::Add(owner, specs) => {
