@@ -150,8 +150,8 @@ impl Intake {
     }
 }
 
-/// Bytes that packets occupy in the queue.
-fn memory(packets: &PacketBuf) -> usize {
+/// Bytes of memory that packets occupy, with what their vectors have in reserve.
+pub fn memory(packets: &PacketBuf) -> usize {
     packets.bytes.capacity() + packets.slots.capacity() * size_of::<Slot>()
 }
 

@@ -35,7 +35,7 @@ fn datagram(host: u8, length: usize) -> Vec<u8> {
     frame.udp(40_000, 53).payload(&vec![0; length])
 }
 
-/// Every second a packet of one host; in each `gap`-th second 50 packets of another: so many bursts.
+/// Every second a packet of one host, and in each `gap`-th second a burst of 50 packets of another.
 fn bursts(number: u64, gap: u64) -> Vec<u8> {
     let mut packets = Vec::new();
     for second in 0..number * gap {

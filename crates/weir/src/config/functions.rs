@@ -22,14 +22,7 @@ pub static SUBSCRIPTION_KEYS: [Key<SubscriptionSpec>; 8] = [
     },
     Key { name: "expression", takes: EXPRESSION, read: read_expression },
     Key { name: "where", takes: EXPRESSION, read: read_expression },
-    Key {
-        name: "level",
-        takes: "\"packet\", \"stream\", \"flow\" or \"record\"",
-        read: |r, node, _| {
-            // The other keys depend on it, so that it was read before them.
-            r.word(node, &Level::ALL.map(Level::name));
-        },
-    },
+    Key { name: "level", takes: LEVELS, read: read_level },
     Key { name: "functions", takes: FUNCTIONS_TAKE, read: read_functions },
     Key { name: "chain", takes: FUNCTIONS_TAKE, read: read_functions },
     Key {
@@ -51,6 +44,14 @@ pub static SUBSCRIPTION_KEYS: [Key<SubscriptionSpec>; 8] = [
         },
     },
 ];
+
+/// Accepted values of a key with a level.
+pub const LEVELS: &str = "\"packet\", \"stream\", \"flow\" or \"record\"";
+
+/// Checks a level. The other keys of its table depend on it, so that it was read before them: see [`level_of`].
+pub fn read_level<T>(r: &mut ConfigReader<'_>, node: &Node<'_>, _: &mut T) {
+    r.word(node, &Level::ALL.map(Level::name));
+}
 
 const FUNCTIONS_TAKE: &str =
     "a list of functions, such as [\"packets\", \"top source show 10\", { top = \"source\", show = 10 }]";

@@ -282,7 +282,7 @@ impl Config {
     /// All subscriptions of the file: the lines of its charts, its subscriptions, then those of its triggers.
     pub fn plan(&self) -> Vec<SubscriptionSpec> {
         let of_charts = self.charts.iter().flat_map(Chart::subscriptions);
-        let of_triggers = self.triggers.iter().filter_map(|trigger| trigger.subscription.clone());
+        let of_triggers = self.triggers.iter().filter_map(|trigger| trigger.subscription().cloned());
         of_charts.chain(self.subscriptions.iter().cloned()).chain(of_triggers).collect()
     }
 }

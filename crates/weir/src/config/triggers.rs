@@ -2,13 +2,13 @@
 
 use super::expression::{over_records, read_at};
 use super::fault::Fault;
-use super::functions::{self, level_of};
+use super::functions::{self, LEVELS, level_of, read_level};
 use super::read::{ConfigReader, Key, Node, quoted};
 use super::{Config, EXPRESSION, Unique, require};
-use crate::triggers::{DumpSpec, EXAMPLE, PLACEHOLDERS, TriggerSpec, filled};
+use crate::triggers::{Decided, DumpSpec, EXAMPLE, PLACEHOLDERS, TriggerSpec, filled};
 use toml::de::{DeTable, DeValue};
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
-use weir_engine::{CallError, Callable, check_chain};
+use weir_engine::{Callable, check_chain};
 use weir_filter::Options;
 
 /// The function that makes events.
@@ -42,8 +42,8 @@ static KEYS: [Key<Draft>; 20] = [
         takes: "letters, digits, hyphens and underscores, at most 64, such as \"syn-flood\"",
         read: |r, node, draft| {
             let Some(name) = r.name(node) else { return };
-            if name.len() > 64 || !name.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_".contains(&c)) {
-                return r.refuse(node.span(), format!("{name:?} cannot be a part of the name of a file"));
+            if !is_valid(r, node, &FunctionCall::new(EVENT).with("name", &name)) {
+                return;
             }
             draft.event.arguments.insert(0, ("name".to_owned(), name.clone()));
             draft.subscription.name = format!("trigger {name}");
@@ -56,14 +56,7 @@ static KEYS: [Key<Draft>; 20] = [
     },
     Key { name: "where", takes: EXPRESSION, read: read_expression },
     Key { name: "expression", takes: EXPRESSION, read: read_expression },
-    Key {
-        name: "level",
-        takes: "\"packet\", \"stream\", \"flow\" or \"record\"",
-        read: |r, node, _| {
-            // The other keys depend on it, so that it was read before them.
-            r.word(node, &Level::ALL.map(Level::name));
-        },
-    },
+    Key { name: "level", takes: LEVELS, read: read_level },
     Key {
         name: "when",
         takes: "a function that measures, or a list of functions, such as \"packets\" or \"top source\"",
@@ -95,20 +88,12 @@ static KEYS: [Key<Draft>; 20] = [
     Key {
         name: "over",
         takes: "a duration from \"1s\" to \"1h\"",
-        read: |r, node, draft| {
-            if let Some(over) = r.duration(node) {
-                draft.give("over", over.as_secs());
-            }
-        },
+        read: |r, node, draft| seconds(r, node, draft, "over"),
     },
     Key {
         name: "rearm",
         takes: "a duration from \"1s\" to \"1h\"",
-        read: |r, node, draft| {
-            if let Some(quiet) = r.duration(node) {
-                draft.give("quiet", quiet.as_secs());
-            }
-        },
+        read: |r, node, draft| seconds(r, node, draft, "quiet"),
     },
     Key {
         name: "severity",
@@ -186,6 +171,13 @@ fn nanoseconds(r: &mut ConfigReader<'_>, node: &Node<'_>) -> u64 {
     r.duration(node).map(|length| length.as_nanos() as u64).unwrap_or_default()
 }
 
+/// Reads an argument of `event` that is a number of seconds.
+fn seconds(r: &mut ConfigReader<'_>, node: &Node<'_>, draft: &mut Draft, name: &str) {
+    if let Some(length) = r.duration(node) {
+        draft.give(name, length.as_secs());
+    }
+}
+
 /// Reads an argument of `event`: a word or a number.
 fn argument(r: &mut ConfigReader<'_>, node: &Node<'_>, draft: &mut Draft, name: &str) {
     let text = match node.get_ref() {
@@ -195,19 +187,15 @@ fn argument(r: &mut ConfigReader<'_>, node: &Node<'_>, draft: &mut Draft, name: 
         _ => return r.refuse(node.span(), format!("{name} cannot be {}", node.get_ref().type_str())),
     };
     draft.give(name, &text);
-    let checked = Callable::find(EVENT, Level::Packet)
-        .map(|event| event.check(&named(event, &text, name), Level::Packet, &over_records(r.fields)));
-    match checked {
-        Some(Err(CallError { message, .. })) if !message.contains("needs level") => {
-            r.refuse(node.span(), message.replace('`', ""));
-        }
-        _ => {}
-    }
+    is_valid(r, node, &FunctionCall::new(EVENT).with("name", "x").with(name, text));
 }
 
-/// A call of `event` with one argument.
-fn named(event: Callable, text: &str, name: &str) -> FunctionCall {
-    FunctionCall::new(event.name()).with("name", "x").with(name, text)
+/// Reports an invalid argument of `event`. Returns whether there is none.
+fn is_valid(r: &mut ConfigReader<'_>, node: &Node<'_>, call: &FunctionCall) -> bool {
+    // At the level of flows the function needs no threshold.
+    let checked = Callable::find(EVENT, Level::Flow)
+        .map_or(Ok(()), |event| event.check(call, Level::Flow, &over_records(r.fields)));
+    checked.map_err(|error| r.refuse(node.span(), error.message.replace('`', ""))).is_ok()
 }
 
 pub(super) fn read(r: &mut ConfigReader<'_>, node: &Node<'_>, config: &mut Config) {
@@ -242,9 +230,8 @@ pub(super) fn read(r: &mut ConfigReader<'_>, node: &Node<'_>, config: &mut Confi
                 continue;
             }
         }
-        let event = of.unwrap_or_else(|| name.clone());
-        let subscription = Some(subscription).filter(|subscription| !subscription.functions.is_empty());
-        config.triggers.push(TriggerSpec { name, subscription, event, dump });
+        let decided = of.map_or_else(|| Decided::By(subscription), Decided::Elsewhere);
+        config.triggers.push(TriggerSpec { name, decided, dump });
     }
 }
 

@@ -166,8 +166,8 @@ fn part_length(run: &Run) -> u64 {
     const SECOND: u64 = 1_000_000_000;
     let interval = run.request.interval;
     let is_finer = |over: u64| !over.is_multiple_of(interval.max(1));
-    let overs = run.request.subscriptions.iter().chain(&run.request.typed).filter_map(triggers::over);
-    if overs.into_iter().any(is_finer) && interval.is_multiple_of(SECOND) { SECOND } else { interval }
+    let mut overs = run.request.subscriptions.iter().chain(&run.request.typed).filter_map(triggers::over);
+    if overs.any(is_finer) && interval.is_multiple_of(SECOND) { SECOND } else { interval }
 }
 
 /// Writes the packets of what triggers have opened: the captures are read again.

@@ -3,6 +3,7 @@
 use super::file::{DumpFile, Wanted};
 use super::{Opened, Outcome};
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_capture::{Files, Input, ReadError, ReadOptions};
 use weir_engine::ChosenFlows;
@@ -34,7 +35,11 @@ pub struct Captures<'r> {
 /// The captures cannot be opened again, or the expression of the run is invalid.
 pub fn write_files(opened: &[Opened], captures: &Captures<'_>) -> Result<Outcome, String> {
     let mut outcome = Outcome::default();
-    let mut names = HashSet::new();
+    let mut names: HashSet<PathBuf> = HashSet::new();
+    let of_run = match captures.expression {
+        "" => None,
+        text => Some(Filter::compile(text, &captures.options).map_err(|error| error.to_string())?),
+    };
     let mut opened: Vec<&Opened> = opened.iter().collect();
     opened.sort_by_key(|one| (one.event.begin, one.trigger.name.clone(), one.event.subject.clone()));
     for part in opened.chunks(AT_A_TIME) {
@@ -42,13 +47,14 @@ pub fn write_files(opened: &[Opened], captures: &Captures<'_>) -> Result<Outcome
         for one in part {
             match Wanted::of(one, &captures.options) {
                 Ok(wanted) => {
-                    let file = DumpFile::new(one, &wanted, &mut names);
+                    let file = DumpFile::new(one, &wanted, |path| names.contains(path));
+                    names.insert(file.path().to_owned());
                     dumps.push((wanted, file));
                 }
                 Err(error) => outcome.failed.push(format!("trigger {}: {error}", one.trigger.name)),
             }
         }
-        read_once(&mut dumps, captures)?;
+        read_once(&mut dumps, captures, of_run.as_ref())?;
         dumps.into_iter().for_each(|(_, file)| file.finish(&mut outcome));
         if captures.stop.load(Ordering::Relaxed) {
             break;
@@ -57,12 +63,14 @@ pub fn write_files(opened: &[Opened], captures: &Captures<'_>) -> Result<Outcome
     Ok(outcome)
 }
 
-/// Reads the captures once for some files.
-fn read_once(dumps: &mut [(Wanted, DumpFile)], captures: &Captures<'_>) -> Result<(), String> {
-    let compiled = |text: &str| Filter::compile(text, &captures.options).map_err(|error| error.to_string());
-    let of_run = if captures.expression.is_empty() { None } else { Some(compiled(captures.expression)?) };
+/// Reads the captures once for some files, of the packets that the expression of the run selects.
+fn read_once(
+    dumps: &mut [(Wanted, DumpFile)],
+    captures: &Captures<'_>,
+    of_run: Option<&Filter>,
+) -> Result<(), String> {
     let is_of_run = |packet: &Packet<'_>, layers: &Layers| {
-        of_run.as_ref().is_none_or(|filter| filter.matches(packet, layers))
+        of_run.is_none_or(|filter| filter.matches(packet, layers))
             && captures.chosen.is_none_or(|flows| flows.has(packet, layers))
     };
     let mut files = Files::open(captures.inputs, captures.read)

@@ -1,10 +1,7 @@
 //! A packet file of a trigger.
 
-use super::{Opened, Outcome, TriggerSpec};
-use std::collections::HashSet;
+use super::{Opened, Outcome};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use weir_api::Event;
 use weir_capture::{InterfaceInfo, PacketWriter, Target, WriteError, WriteOptions};
 use weir_filter::{Filter, Options};
 use weir_output::zone::rfc3339;
@@ -51,13 +48,14 @@ impl Wanted {
 
 /// A file, which is created with its first packet.
 pub struct DumpFile {
-    trigger: Arc<TriggerSpec>,
-    event: Event,
+    opened: Opened,
     /// The expression of its packets.
     text: String,
     from: u64,
     path: PathBuf,
     writer: Option<PacketWriter>,
+    /// Number of interfaces that the writer knows.
+    interfaces: usize,
     packets: u64,
     bytes: u64,
     /// Packets that were lost on the way to the file.
@@ -67,24 +65,20 @@ pub struct DumpFile {
 }
 
 impl DumpFile {
-    /// A file without packets, of a name that is not among `names`.
-    pub fn new(opened: &Opened, wanted: &Wanted, names: &mut HashSet<PathBuf>) -> Self {
+    /// A file without packets, of a name that is not taken.
+    pub fn new(opened: &Opened, wanted: &Wanted, is_taken: impl Fn(&Path) -> bool) -> Self {
         let Opened { trigger, event } = opened;
         let stem = format!("{}.{}", trigger.name, stamp(event.begin));
-        let named = |stem: &str| trigger.dump.to.join(format!("{stem}.pcapng"));
-        let mut path = named(&stem);
-        let mut number = 2;
-        while !names.insert(path.clone()) {
-            path = named(&format!("{stem}-{number}"));
-            number += 1;
-        }
+        let first = trigger.dump.to.join(format!("{stem}.pcapng"));
+        let others = (2_u64..).map(|number| trigger.dump.to.join(format!("{stem}-{number}.pcapng")));
+        let path = std::iter::once(first.clone()).chain(others).find(|path| !is_taken(path));
         Self {
-            trigger: Arc::clone(trigger),
-            event: event.clone(),
+            opened: opened.clone(),
             text: wanted.text.clone(),
             from: wanted.from,
-            path,
+            path: path.unwrap_or(first),
             writer: None,
+            interfaces: 0,
             packets: 0,
             bytes: 0,
             lost: 0,
@@ -115,7 +109,7 @@ impl DumpFile {
 
     /// Writes a packet, unless a limit is reached. `interfaces` are those that packets may be of.
     pub fn write(&mut self, packet: &Packet<'_>, interfaces: &[InterfaceInfo]) {
-        let spec = &self.trigger.dump;
+        let spec = &self.opened.trigger.dump;
         let length = if spec.snaplen > 0 { spec.snaplen as usize } else { usize::MAX };
         let data = packet.data.get(..length).unwrap_or(packet.data);
         if self.packets >= spec.packets || self.bytes + data.len() as u64 > spec.bytes {
@@ -126,15 +120,19 @@ impl DumpFile {
         }
         if self.writer.is_none() {
             match self.start(packet.time, interfaces) {
-                Ok(writer) => self.writer = Some(writer),
+                Ok(writer) => {
+                    self.writer = Some(writer);
+                    self.interfaces = interfaces.len();
+                }
                 Err(error) => return self.failed = Some(error),
             }
         }
         let Some(writer) = &mut self.writer else { return };
         // A capture may describe an interface after packets of others.
-        if let Some(interface) = interfaces.get(packet.interface as usize) {
-            writer.describe(packet.interface, interface.clone());
+        for (number, interface) in (0..).zip(interfaces).skip(self.interfaces) {
+            writer.describe(number, interface.clone());
         }
+        self.interfaces = interfaces.len();
         if let Err(error) = writer.write(&Packet { data, ..*packet }) {
             self.failed = Some(error);
         }
@@ -146,7 +144,7 @@ impl DumpFile {
         let options = WriteOptions {
             application: concat!("weir ", env!("CARGO_PKG_VERSION")).to_owned(),
             comments: self.comments(first),
-            snaplen: self.trigger.dump.snaplen,
+            snaplen: self.opened.trigger.dump.snaplen,
             ..WriteOptions::default()
         };
         PacketWriter::create(Target::Path(self.path.clone()), options, interfaces, first)
@@ -154,7 +152,7 @@ impl DumpFile {
 
     /// What the file says of itself: who decided, by which formula and number, and which packets it has.
     fn comments(&self, first: Time) -> Vec<String> {
-        let Self { trigger, event, text, from, .. } = self;
+        let Self { opened: Opened { trigger, event }, text, from, .. } = self;
         let numbers: Vec<String> =
             event.evidence.iter().map(|one| format!("{} {}", one.name, one.number())).collect();
         let before = |time: u64| event.begin.saturating_sub(time) as f64 / 1e9;
@@ -169,7 +167,7 @@ impl DumpFile {
 
     /// Closes the file and adds it to the outcome.
     pub fn finish(self, outcome: &mut Outcome) {
-        let Self { trigger, path, writer, mut failed, is_full, lost, .. } = self;
+        let Self { opened: Opened { trigger, .. }, path, writer, mut failed, is_full, lost, .. } = self;
         outcome.lost += lost;
         match writer {
             Some(writer) => {

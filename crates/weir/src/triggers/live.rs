@@ -2,16 +2,15 @@
 //! writes.
 
 use super::file::{DumpFile, Wanted};
-use super::orders::{LATE, Order, Orders, Shipment, memory};
+use super::orders::{LATE, Order, Orders, Shipment};
 use super::preroll::{Preroll, Ring};
 use super::{Opened, Outcome, TriggerSpec};
 use crate::desk::Desk;
-use crate::dump::Lanes;
+use crate::dump::{Lanes, memory};
 use crate::failures::Failures;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use std::collections::HashSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -88,7 +87,6 @@ impl LiveDumps {
             interfaces: interfaces.to_vec(),
             failures,
             files: Vec::new(),
-            names: HashSet::new(),
             outcome: Outcome::default(),
             orders: Arc::clone(&orders),
         };
@@ -149,7 +147,6 @@ struct Writer {
     interfaces: Vec<InterfaceInfo>,
     failures: Failures,
     files: Vec<Writing>,
-    names: HashSet<PathBuf>,
     outcome: Outcome,
     orders: Arc<Orders>,
 }
@@ -207,7 +204,9 @@ impl Writer {
         if let Err(error) = remove_oldest(&spec.dump.to, &spec.name, spec.dump.files as usize) {
             self.outcome.failed.push(format!("trigger {}: {}: {error}", spec.name, spec.dump.to.display()));
         }
-        let file = DumpFile::new(&order.opened, &order.wanted, &mut self.names);
+        let files = &self.files;
+        let is_taken = |path: &Path| path.exists() || files.iter().any(|one| one.file.path() == path);
+        let file = DumpFile::new(&order.opened, &order.wanted, is_taken);
         let (lanes, reached) = (Lanes::new(self.workers), vec![None; self.workers]);
         self.files.push(Writing { order, file, lanes, reached, begun: Instant::now() });
     }

@@ -32,12 +32,19 @@ const MAX_FILES: usize = 4_096;
 pub struct TriggerSpec {
     /// Its name, with which the names of its files begin.
     pub name: String,
-    /// The subscription whose events open files; `None` for the events of others.
-    pub subscription: Option<SubscriptionSpec>,
-    /// The name of the events.
-    pub event: String,
+    /// Whose events open files.
+    pub decided: Decided,
     /// What is written.
     pub dump: DumpSpec,
+}
+
+/// Whose events open the files of a trigger.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Decided {
+    /// Those of a subscription of its own.
+    By(SubscriptionSpec),
+    /// Those of others, by their name.
+    Elsewhere(String),
 }
 
 /// The packets of a file.
@@ -133,11 +140,19 @@ fn filling(subject: &Subject) -> Filling {
 impl TriggerSpec {
     /// Whether an event opens a file.
     fn is_by(&self, event: &Event) -> bool {
-        match &self.subscription {
-            Some(subscription) => {
+        match &self.decided {
+            Decided::By(subscription) => {
                 event.origin.as_ref().is_some_and(|origin| *origin.subscription == *subscription.name)
             }
-            None => event.name() == self.event,
+            Decided::Elsewhere(name) => event.name() == name,
+        }
+    }
+
+    /// The subscription that it has of its own.
+    pub fn subscription(&self) -> Option<&SubscriptionSpec> {
+        match &self.decided {
+            Decided::By(subscription) => Some(subscription),
+            Decided::Elsewhere(_) => None,
         }
     }
 
@@ -152,7 +167,7 @@ impl TriggerSpec {
         let of_packets = |subscription: &&SubscriptionSpec| {
             subscription.level == Level::Packet && !subscription.expression.is_empty()
         };
-        let own = self.subscription.as_ref().filter(of_packets).map(|one| one.expression.clone());
+        let own = self.subscription().filter(of_packets).map(|one| one.expression.clone());
         let of_event = event.expression().or_else(|| Some(format!("host {}", host_of(&event.subject)?)));
         Ok(match (of_event, own) {
             (Some(of_event), Some(own)) => format!("({of_event}) and ({own})"),
@@ -162,12 +177,15 @@ impl TriggerSpec {
 
     /// Nanoseconds that are compared with its threshold as a whole; `None` for an interval of the run, or for the events of others.
     pub fn over(&self) -> Option<u64> {
-        self.subscription.as_ref().and_then(over)
+        self.subscription().and_then(over)
     }
 
     /// What decided, in words: the functions and their threshold.
     fn formula(&self) -> String {
-        let Some(subscription) = &self.subscription else { return format!("event {}", self.event) };
+        let subscription = match &self.decided {
+            Decided::By(subscription) => subscription,
+            Decided::Elsewhere(name) => return format!("event {name}"),
+        };
         let call = |call: &FunctionCall| {
             let arguments = call.arguments.iter().map(|(name, value)| format!(" {name} {value}"));
             arguments.fold(call.name.clone(), |text, argument| text + &argument)
@@ -314,8 +332,7 @@ mod tests {
     fn trigger(filter: Option<&str>) -> TriggerSpec {
         TriggerSpec {
             name: "x".to_owned(),
-            subscription: Some(SubscriptionSpec::new("trigger x", "tcp port 80", Vec::new())),
-            event: "x".to_owned(),
+            decided: Decided::By(SubscriptionSpec::new("trigger x", "tcp port 80", Vec::new())),
             dump: DumpSpec { filter: filter.map(str::to_owned), ..DumpSpec::default() },
         }
     }
@@ -365,7 +382,7 @@ mod tests {
     #[test]
     fn events_that_begin_open_files_up_to_the_limit() {
         let own = trigger(None);
-        let others = TriggerSpec { subscription: None, event: "port_scan".to_owned(), ..own.clone() };
+        let others = TriggerSpec { decided: Decided::Elsewhere("port_scan".to_owned()), ..own.clone() };
         let mut triggers = Triggers::new(&[own, others]);
         let begun = event(Subject::Sensor);
         triggers.event(&Event { state: EventState::End, ..begun.clone() });
@@ -375,6 +392,6 @@ mod tests {
         }
         let (opened, refused) = triggers.take();
         assert_eq!((opened.len(), refused), (100, 2));
-        assert!(opened.iter().all(|one| one.trigger.subscription.is_none()));
+        assert!(opened.iter().all(|one| one.trigger.subscription().is_none()));
     }
 }

@@ -2,11 +2,12 @@
 
 use super::Opened;
 use super::file::Wanted;
+use crate::dump::memory;
 use crossbeam_channel::Sender;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_engine::Plan;
-use weir_wire::{PacketBuf, Slot, Time};
+use weir_wire::{PacketBuf, Time};
 
 /// Nanoseconds after which a packet is written even if a worker has not reached its time, and after its last time a file is closed.
 pub const LATE: u64 = 1_000_000_000;
@@ -83,9 +84,4 @@ impl Orders {
             order.lost.fetch_add(packets, Ordering::Relaxed);
         }
     }
-}
-
-/// Bytes that packets occupy in the queue.
-pub fn memory(packets: &PacketBuf) -> usize {
-    packets.bytes.capacity() + packets.slots.capacity() * size_of::<Slot>()
 }

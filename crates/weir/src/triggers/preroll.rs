@@ -1,6 +1,7 @@
 //! The latest packets of a worker of a live run, so that a file can begin before its event.
 
 use super::orders::{LATE, Order, Orders, Shipment};
+use crate::dump::memory;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_wire::{Batch, Packet, PacketBuf, Slot, Time, decode};
@@ -91,11 +92,6 @@ impl Ring {
     }
 }
 
-/// Bytes of memory of a chunk.
-fn memory(chunk: &PacketBuf) -> usize {
-    chunk.bytes.capacity() + chunk.slots.capacity() * size_of::<Slot>()
-}
-
 /// The part of a worker in the files of triggers: it keeps its latest packets, and sends those that files ask for.
 pub struct Preroll {
     worker: usize,
@@ -129,6 +125,9 @@ impl Preroll {
 
     /// Sends the packets that a file asks for.
     fn ship<'p>(&self, order: &Arc<Order>, packets: impl Iterator<Item = Packet<'p>>, reached: Time) {
+        let ship = |packets: PacketBuf, reached: Option<Time>| {
+            self.orders.ship(Shipment { order: Arc::clone(order), worker: self.worker, packets, reached });
+        };
         let mut selected = PacketBuf::default();
         let scope = order.plan.scope();
         for packet in packets.filter(|packet| order.wanted.has_time(packet.time)) {
@@ -139,22 +138,10 @@ impl Preroll {
                 selected.push(&packet);
             }
             if selected.bytes.len() >= CHUNK {
-                let full = std::mem::take(&mut selected);
-                self.orders.ship(Shipment {
-                    order: Arc::clone(order),
-                    worker: self.worker,
-                    packets: full,
-                    reached: None,
-                });
+                ship(std::mem::take(&mut selected), None);
             }
         }
-        let reached = Some(reached);
-        self.orders.ship(Shipment {
-            order: Arc::clone(order),
-            worker: self.worker,
-            packets: selected,
-            reached,
-        });
+        ship(selected, Some(reached));
     }
 }
 
