@@ -18,10 +18,10 @@ const NO_NEXT_HEADER: u8 = 59;
 /// The flow and the sender of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlowRef {
+    /// Hash of the key, and the flow's cache line in the index: 0 before [`Looker::find`]. The line changes when the index grows.
     pub hash: u64,
-    pub key: FlowKey,
-    /// The flow's cache line in the index.
     pub line: u32,
+    pub key: FlowKey,
     /// 0 if the lower endpoint sent the packet.
     pub sender: u8,
 }
@@ -150,13 +150,13 @@ impl Looker {
         Some(ParsedPacket { flow_ref, facts, outer: 0 })
     }
 
-    /// The flow of a packet; `None` for packets other than IP.
+    /// The flow of a packet, before [`Looker::find`]; `None` for packets other than IP.
     pub fn flow_ref(&self, packet: &Packet<'_>, layers: &Layers, vlan: [u16; 2]) -> Option<FlowRef> {
         let (mut key, is_lower) = FlowKey::of(packet, layers)?;
         if self.vlan {
             key.space = key.space.in_vlans(vlan);
         }
-        Some(self.of_key(key, is_lower))
+        Some(FlowRef { key, sender: u8::from(!is_lower), ..FlowRef::default() })
     }
 
     /// The flow of a packet that is [`Layers::common`] and thus untagged, before [`Looker::find`].
@@ -173,9 +173,8 @@ impl Looker {
         flow_ref.line = self.lines.of(flow_ref.hash);
     }
 
-    #[inline(always)]
-    fn of_key(&self, key: FlowKey, is_lower: bool) -> FlowRef {
-        let mut flow_ref = FlowRef { key, sender: u8::from(!is_lower), ..FlowRef::default() };
+    /// A flow with its hash and its line in the index.
+    pub fn found(&self, mut flow_ref: FlowRef) -> FlowRef {
         self.find(&mut flow_ref);
         flow_ref
     }

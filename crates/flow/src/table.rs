@@ -364,6 +364,7 @@ mod tests {
         for data in flows {
             let packet = build::packet(data, LinkType::ETHERNET);
             let flow_ref = table.look.flow_ref(&packet, &decode(&packet), [0; 2]).expect("a flow");
+            let flow_ref = table.look.found(flow_ref);
             let likely = table.index.likely(flow_ref.line, flow_ref.hash) as usize;
             let is_it =
                 table.hot.get(likely.wrapping_sub(1)).is_some_and(|row| same(&row.key, &flow_ref.key));
@@ -388,7 +389,7 @@ mod tests {
             n += 1;
             let data = flow(n);
             let packet = build::packet(&data, LinkType::ETHERNET);
-            let flow_ref = look.flow_ref(&packet, &decode(&packet), [0; 2]).expect("a flow");
+            let flow_ref = look.found(look.flow_ref(&packet, &decode(&packet), [0; 2]).expect("a flow"));
             // One set in 64, and one tag in 8.
             if flow_ref.hash >> 58 == 0 && flow_ref.hash & 7 == 0 {
                 chosen.push(data);
@@ -432,5 +433,34 @@ mod tests {
         assert!(before < 128 << 10 && after > 10 * before && after < 64 << 20, "{before} {after}");
         table.drain(&mut Nowhere);
         assert_eq!(table.stats().ended, u64::from(FLOWS));
+    }
+
+    /// A fragment that waits for the first one of its packet while the index grows is counted to its flow.
+    #[test]
+    fn the_index_grows_while_fragments_wait() {
+        let config = FlowConfig { memory: 64 << 20, seed: [5, 6], ..FlowConfig::default() };
+        let mut table = FlowTable::new(&config);
+        let at = |seconds: u64| Time(seconds * 1_000_000_000);
+        let count = |table: &mut FlowTable, data: &[u8], time: Time| {
+            let packet = Packet { time, ..build::packet(data, LinkType::ETHERNET) };
+            table.packet(&packet, &decode(&packet), &mut Nowhere);
+        };
+        let hosts = || build::ethernet().ipv4([192, 0, 2, 1], [192, 0, 2, 2]);
+        let later = |table: &mut FlowTable, id: u16, time: Time| {
+            count(table, &hosts().fragment(id, 100, false).udp(1, 2).payload(&[0; 16]), time);
+        };
+        const FLOWS: u32 = 20_000;
+        later(&mut table, 1, at(1));
+        for n in 0..FLOWS {
+            let [a, b, c, d] = n.to_be_bytes();
+            let data =
+                build::ethernet().ipv4([10 + a, b, c, d], [192, 0, 2, 1]).udp(n as u16, 443).payload(b"x");
+            let packet = Packet { time: at(1), ..build::packet(&data, LinkType::ETHERNET) };
+            table.packet(&packet, &decode(&packet), &mut Nowhere);
+        }
+        table.tick(at(40), &mut Nowhere);
+        later(&mut table, 2, at(40));
+        table.tick(at(80), &mut Nowhere);
+        assert_eq!((table.stats().fragments_unmatched, table.stats().created), (2, u64::from(FLOWS) + 1));
     }
 }

@@ -12,7 +12,7 @@ impl FlowTable {
     /// The packet goes to the sink with the flow of its fragments. If it is a tunnel, the packets that it carries are
     /// counted to their flows, and the flow of the fragments becomes a carrier, as if it had come in one piece.
     pub fn attend<S: FlowSink>(&mut self, packet: &Packet<'_>, layers: &Layers, sink: &mut S) {
-        let flow_ref = self.look.flow_ref(packet, layers, layers.vlan);
+        let flow_ref = self.look.flow_ref(packet, layers, layers.vlan).map(|of| self.look.found(of));
         let row = flow_ref.and_then(|of| self.index.find(of.line, of.hash, &of.key, &self.hot));
         let counted = flow_ref.zip(row);
         let levels = self.levels_of(packet, layers, sink);
@@ -48,7 +48,7 @@ impl FlowTable {
         let mut levels = Vec::new();
         let Self { look, tunnel_ends, .. } = self;
         let name = |outer: &ParsedPacket, tunnel| {
-            tunnel_ends.see(&outer.flow_ref, tunnel, outer.facts.vlan, outer.facts.time)
+            tunnel_ends.see(&look.found(outer.flow_ref), tunnel, outer.facts.vlan, outer.facts.time)
         };
         look.look_inside(packet, layers, name, |parsed, layers| levels.push((parsed, *layers)));
         tunnel_ends.take().for_each(|tunnel| sink.tunnel(&tunnel));
@@ -73,7 +73,7 @@ impl FlowTable {
                         Some(row) => Carrier::Row(row),
                         None => Carrier::Named(*outer),
                     };
-                    self.sight(flow_ref, 0, facts, carrier, sink)
+                    self.sight(&self.look.found(*flow_ref), 0, facts, carrier, sink)
                 }
             };
             carrier = row.filter(|_| facts.carrier);

@@ -278,7 +278,8 @@ impl FlowTable {
         expired
             .sort_by_key(|ParsedPacket { flow_ref, facts, .. }| (facts.earliest, facts.time, flow_ref.key));
         for ParsedPacket { flow_ref, facts, outer } in expired {
-            self.sight(&flow_ref, 0, &facts, Carrier::Named(outer), sink);
+            // The index may have grown since the fragment was seen.
+            self.sight(&self.look.found(flow_ref), 0, &facts, Carrier::Named(outer), sink);
         }
     }
 }

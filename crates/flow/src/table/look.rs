@@ -55,7 +55,7 @@ impl FlowTable {
         let before = parsed_packets.len();
         let mut is_counted = false;
         let name = |outer: &ParsedPacket, tunnel| {
-            tunnel_ends.see(&outer.flow_ref, tunnel, outer.facts.vlan, outer.facts.time)
+            tunnel_ends.see(&look.found(outer.flow_ref), tunnel, outer.facts.vlan, outer.facts.time)
         };
         look.look_inside(packet, layers, name, |parsed, layers| {
             is_counted = true;
