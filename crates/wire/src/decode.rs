@@ -38,7 +38,7 @@ pub const MAX_TUNNELS: usize = 8;
 #[inline]
 pub fn decode(packet: &Packet<'_>) -> Layers {
     let mut layers = Layers::default();
-    if !common(packet, &mut layers) {
+    if !common(packet.data, packet.wire_len, packet.link, &mut layers) {
         find(packet, &mut layers);
     }
     layers
@@ -49,28 +49,30 @@ pub fn decode(packet: &Packet<'_>) -> Layers {
 pub fn decode_batch(batch: Batch<'_>, layers: &mut Vec<Layers>) {
     layers.resize(batch.len(), Layers::default());
     for (slot, layers) in batch.slots.iter().zip(layers) {
-        let packet = batch.packet(slot);
-        if !common(&packet, layers) {
+        if !common(batch.data(slot), slot.wire_len, slot.link, layers) {
             *layers = Layers::default();
-            find(&packet, layers);
+            find(&batch.packet(slot), layers);
         }
     }
 }
 
 /// Decodes the most common form of packet, see [`Layers::common`]. Returns `false` and writes nothing if the packet
-/// has another form.
+/// has another form. It takes the parts of a [`Packet`], so that none is made for a common one.
 #[inline(always)]
-fn common(packet: &Packet<'_>, layers: &mut Layers) -> bool {
+fn common(data: &[u8], wire_len: u32, link: LinkType, layers: &mut Layers) -> bool {
     const NETWORK: u32 = 14;
     const TRANSPORT: u32 = 34;
-    let Some(head) = packet.data.first_chunk::<54>() else { return false };
+    let Some(head) = data.first_chunk::<54>() else { return false };
     let two = |high, low| u16::from_be_bytes([high, low]);
-    let total = u32::from(two(head[16], head[17]));
-    let (src, dst, protocol) = (two(head[34], head[35]), two(head[36], head[37]), head[23]);
-    let is_common = packet.link == LinkType::ETHERNET
-        && [head[12], head[13], head[14]] == [0x08, 0x00, 0x45]
-        && two(head[20], head[21]) & 0x3fff == 0
-        && (packet.wire_len as usize).max(packet.data.len()) >= (NETWORK + total) as usize;
+    // Two words: from EtherType, version and length of the header to the identification; fragment, TTL and protocol.
+    let first =
+        u64::from_be_bytes([head[12], head[13], head[14], head[15], head[16], head[17], head[18], head[19]]);
+    let second = u32::from_be_bytes([head[20], head[21], head[22], head[23]]);
+    let total = u32::from((first >> 16) as u16);
+    let (src, dst, protocol) = (two(head[34], head[35]), two(head[36], head[37]), second as u8);
+    let is_common = link == LinkType::ETHERNET
+        && (first >> 40 ^ 0x0008_0045) | u64::from(second & 0x3fff_0000) == 0
+        && (wire_len as usize).max(data.len()) >= (NETWORK + total) as usize;
     if !is_common {
         return false;
     }
@@ -106,7 +108,7 @@ fn common(packet: &Packet<'_>, layers: &mut Layers) -> bool {
         ports: [src, dst],
         network_kind: Network::Ipv4,
         ip_proto: protocol,
-        ttl: head[22],
+        ttl: (second >> 8) as u8,
         tcp_flags: flags,
         common: true,
         ..Layers::default()

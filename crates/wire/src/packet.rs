@@ -117,13 +117,18 @@ impl<'a> Batch<'a> {
         self.slots.is_empty()
     }
 
+    /// The captured bytes of a slot's packet; none for a slot that points outside of the bytes.
+    #[inline]
+    pub fn data(&self, slot: &Slot) -> &'a [u8] {
+        let start = slot.offset as usize;
+        self.bytes.get(start..start + slot.len as usize).unwrap_or_default()
+    }
+
     /// The packet of a slot. A slot that points outside of the bytes gives a packet without bytes.
     pub fn packet(&self, slot: &Slot) -> Packet<'a> {
-        let start = slot.offset as usize;
-        let data = self.bytes.get(start..start + slot.len as usize).unwrap_or_default();
         Packet {
             time: slot.time,
-            data,
+            data: self.data(slot),
             wire_len: slot.wire_len,
             interface: slot.interface,
             link: slot.link,
