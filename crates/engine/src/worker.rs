@@ -6,7 +6,7 @@ use crate::checksum::ChecksumWatch;
 use crate::decided::DecidedFlows;
 use crate::expressions::Finder;
 use crate::feeder::Feeder;
-use crate::function::block::{Block, first};
+use crate::function::block::{Block, each, first};
 use crate::meter::{Clock, Meter};
 use crate::plan::{ItemSource, Selection, Sum};
 use crate::sessions::Sessions;
@@ -90,7 +90,7 @@ fn touch(batch: Batch<'_>) -> u8 {
 #[derive(Default)]
 struct Looked {
     /// A bit for each packet that its flow key describes fully.
-    by_flow: [u64; BLOCK / 64],
+    by_flow: PacketMask,
     /// A bit for each packet of each uncommon kind.
     uncommon: [PacketMask; Uncommon::KINDS],
 }
@@ -319,22 +319,25 @@ impl Worker {
     /// Counts decoding errors, and finds the packets that are not plain IP packets.
     fn look_at(&mut self, block: Batch<'_>, layers: &[Layers]) -> Looked {
         let mut looked = Looked::default();
-        let parts = block.slots.chunks(64).zip(layers.chunks(64)).zip(&mut looked.by_flow).enumerate();
-        for (word, ((slots, layers), by_flow)) in parts {
-            for (at, (slot, layers)) in slots.iter().zip(layers).enumerate() {
-                let packet = block.packet(slot);
-                *by_flow |= u64::from(shows_its_key(&packet, layers)) << at;
-                if !layers.common {
-                    for (kind, mask) in Uncommon::ALL.iter().zip(&mut looked.uncommon) {
-                        let word = mask.get_mut(word);
-                        word.into_iter().for_each(|word| *word |= u64::from(kind.is(layers)) << at);
-                    }
-                }
-                if let Some(error) = layers.error {
-                    self.ledger.errors.0[error.layer as usize][error.kind as usize] += 1;
-                }
-            }
+        for (layers, by_flow) in layers.chunks(64).zip(&mut looked.by_flow) {
+            *by_flow = Layers::common_ones(layers);
         }
+        // Common packets have no error, and are of no uncommon kind.
+        let mut others = first(block.len());
+        others.iter_mut().zip(&looked.by_flow).for_each(|(others, common)| *others &= !common);
+        each(layers, &others, |at, layers| {
+            let set = |mask: &mut PacketMask, bit: bool| {
+                mask.get_mut(at / 64).into_iter().for_each(|word| *word |= u64::from(bit) << (at % 64));
+            };
+            let is_regular = block.get(at).is_some_and(|packet| shows_its_key(&packet, layers));
+            set(&mut looked.by_flow, is_regular);
+            for (kind, mask) in Uncommon::ALL.iter().zip(&mut looked.uncommon) {
+                set(mask, kind.is(layers));
+            }
+            if let Some(error) = layers.error {
+                self.ledger.errors.0[error.layer as usize][error.kind as usize] += 1;
+            }
+        });
         looked
     }
 

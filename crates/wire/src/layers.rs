@@ -70,6 +70,13 @@ impl Layers {
         self.common || self.may_have_transport()
     }
 
+    /// A bit for each of the first 64 packets, the lowest for the first one: whether it is [`Layers::common`].
+    #[inline]
+    pub fn common_ones(packets: &[Self]) -> u64 {
+        let bits = (0..64).zip(packets).map(|(at, layers)| u64::from(layers.common) << at);
+        bits.fold(0, |ones, bit| ones | bit)
+    }
+
     pub(crate) fn may_have_transport(&self) -> bool {
         self.transport != 0
             && self.fragment != Fragment::Later
