@@ -88,6 +88,13 @@ impl Looker {
             && !self.checksums
     }
 
+    /// A bit for each of the first 64 packets, the lowest for the first one: whether [`Looker::flow_ref_common`] applies, and
+    /// there is no checksum to verify.
+    #[inline]
+    pub fn common_ones(&self, packets: &[Layers]) -> u64 {
+        if self.checksums { 0 } else { Layers::common_ones(packets) }
+    }
+
     /// Emits the parsed packets of a packet, outermost first, each with its layers; none for packets other than IP.
     /// Every one but the last is a carrier. `name` gives the identifier of each tunnel directly over IP.
     #[cold]
@@ -159,11 +166,12 @@ impl Looker {
         Some(FlowRef { key, sender: u8::from(!is_lower), ..FlowRef::default() })
     }
 
-    /// The flow of a packet that is [`Layers::common`] and thus untagged, before [`Looker::find`].
+    /// The flow of a packet that is [`Layers::common`] and thus untagged, before [`Looker::find`]. Layers that are not those of the
+    /// data give some flow.
     #[inline(always)]
-    pub fn flow_ref_common(packet: &Packet<'_>, layers: &Layers) -> Option<FlowRef> {
-        let (key, is_lower) = FlowKey::of_common(packet, layers)?;
-        Some(FlowRef { key, sender: u8::from(!is_lower), ..FlowRef::default() })
+    pub fn flow_ref_common(data: &[u8], layers: &Layers) -> FlowRef {
+        let (key, is_lower) = FlowKey::of_common(data, layers).unwrap_or_default();
+        FlowRef { key, sender: u8::from(!is_lower), ..FlowRef::default() }
     }
 
     /// Sets the hash and the line in the index from the key.

@@ -29,6 +29,9 @@ const TOGETHER: usize = 128;
 /// Capacity of the list of probes.
 const PROBES: usize = TOGETHER + TOGETHER / 4;
 
+/// Number of packets whose bits are in a word.
+const WORD: usize = 64;
+
 /// Maximum number of probes of one packet: one for each level, and one for fragments without a first one.
 const MAX_LEVELS: usize = MAX_TUNNELS + 2;
 
@@ -177,16 +180,30 @@ impl FlowTable {
         is_regular: impl Fn(usize, &Packet<'_>, &Layers) -> bool,
         sink: &mut impl FlowSink,
     ) {
-        let parts = batch.slots.chunks(TOGETHER).zip(layers.chunks(TOGETHER)).enumerate();
-        for (part, (slots, layers)) in parts {
+        let groups = batch.slots.chunks(TOGETHER).zip(layers.chunks(TOGETHER)).enumerate();
+        for (group, (slots, layers)) in groups {
             let get = |at| Some((batch.packet(slots.get(at)?), layers.get(at)?));
-            for (at, (slot, layers)) in slots.iter().zip(layers).enumerate() {
-                let is_regular =
-                    |packet: &Packet<'_>, layers: &Layers| is_regular(part * TOGETHER + at, packet, layers);
-                self.look(at, &batch.packet(slot), layers, is_regular, sink);
+            let is_regular =
+                |at, packet: &Packet<'_>, layers: &Layers| is_regular(group * TOGETHER + at, packet, layers);
+            let mut at = 0;
+            let mut common = 0;
+            while at < slots.len().min(layers.len()) {
+                if at % WORD == 0 {
+                    common = self.look.common_ones(layers.get(at..).unwrap_or_default());
+                }
                 // A packet has few levels, but an attacker's have more.
                 if self.probes.len() + MAX_LEVELS > PROBES {
                     self.count(sink, get);
+                }
+                let run = ((common >> (at % WORD)).trailing_ones() as usize).min(PROBES - self.probes.len());
+                if let Some((slots, layers)) = slots.get(at..at + run).zip(layers.get(at..at + run))
+                    && run > 0
+                {
+                    self.look_at_common(at, batch, slots, layers);
+                    at += run;
+                } else if let Some((packet, layers)) = get(at) {
+                    self.look(at, &packet, layers, |packet, layers| is_regular(at, packet, layers), sink);
+                    at += 1;
                 }
             }
             self.count(sink, get);

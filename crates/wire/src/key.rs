@@ -98,10 +98,11 @@ impl FlowKey {
         Some((Self { space: Space::of(layers.within), ..key }, is_lower))
     }
 
-    /// Reads the key of a packet that is [`Layers::common`]. `None` if the packet is too short.
+    /// The key of a packet that is [`Layers::common`], by its captured bytes, as [`FlowKey::of`] gives it. `None` if there are too
+    /// few.
     #[inline(always)]
-    pub fn of_common(packet: &Packet<'_>, layers: &Layers) -> Option<(Self, bool)> {
-        let addresses = packet.data.first_chunk::<34>()?.last_chunk::<8>()?;
+    pub fn of_common(data: &[u8], layers: &Layers) -> Option<(Self, bool)> {
+        let addresses = data.first_chunk::<34>()?.last_chunk::<8>()?;
         Some(Self::between_v4(addresses, layers))
     }
 

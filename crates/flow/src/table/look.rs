@@ -3,13 +3,23 @@
 use super::emit::uncounted;
 use super::probes::{Kind, Probes};
 use crate::fragments::{Counted, Fragments};
-use crate::parsed_packet::{FlowRef, Looker, ParsedPacket};
+use crate::parsed_packet::{Looker, ParsedPacket};
 use crate::row::{Cold, Hot, mark};
 use crate::{FlowSink, FlowTable};
-use weir_wire::build::flags::{FIN, RST, SYN};
-use weir_wire::{Fragment, IpFragment, Layers, Packet, shows_its_key};
+use weir_wire::{Batch, Fragment, IpFragment, Layers, Packet, Slot, shows_its_key};
 
 impl FlowTable {
+    /// Looks up the flows of consecutive packets of the current group, the first of which is packet `at`, of the most common form
+    /// ([`Layers::common`]). Each step runs over all of them.
+    #[inline]
+    pub(super) fn look_at_common(&mut self, at: usize, batch: Batch<'_>, slots: &[Slot], layers: &[Layers]) {
+        let packets = slots.iter().zip(layers);
+        let Probes { flow_refs, kinds, .. } = &mut self.probes;
+        flow_refs.extend(packets.map(|(slot, layers)| Looker::flow_ref_common(batch.data(slot), layers)));
+        kinds.extend(layers.iter().enumerate().map(|(n, layers)| Kind::plain(at + n, layers, true)));
+        self.stats.packets += slots.len() as u64;
+    }
+
     /// Looks up the flow of packet `at` of the current group.
     #[inline]
     pub(super) fn look<S: FlowSink>(
@@ -20,32 +30,19 @@ impl FlowTable {
         is_regular: impl FnOnce(&Packet<'_>, &Layers) -> bool,
         sink: &mut S,
     ) {
-        let at = at as u8;
-        if layers.common
-            && !self.look.checksums
-            && let Some(flow_ref) = Looker::flow_ref_common(packet, layers)
-        {
-            self.probe(at, flow_ref, layers, true);
-        } else if !self.look.is_plain(layers) {
-            self.look_closely(at, packet, layers, sink);
+        if !self.look.is_plain(layers) {
+            self.look_closely(at as u8, packet, layers, sink);
         } else {
             self.look_at_plain(at, packet, layers, is_regular(packet, layers));
         }
     }
 
     #[inline(never)]
-    fn look_at_plain(&mut self, at: u8, packet: &Packet<'_>, layers: &Layers, is_regular: bool) {
+    fn look_at_plain(&mut self, at: usize, packet: &Packet<'_>, layers: &Layers, is_regular: bool) {
         if let Some(flow_ref) = self.look.flow_ref(packet, layers, layers.vlan) {
-            self.probe(at, flow_ref, layers, is_regular);
+            self.stats.packets += 1;
+            self.probes.push(flow_ref, Kind::plain(at, layers, is_regular));
         }
-    }
-
-    /// Looks up the flow of the plain packet `at`.
-    #[inline(always)]
-    fn probe(&mut self, at: u8, flow_ref: FlowRef, layers: &Layers, is_regular: bool) {
-        self.stats.packets += 1;
-        let is_cold = layers.tcp_flags & (SYN | FIN | RST) != 0;
-        self.probes.push(flow_ref, Kind { at, is_cold, is_plain: true, is_regular });
     }
 
     /// Looks up the flows of a fragment or of a packet that carries others.

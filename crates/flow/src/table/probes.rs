@@ -1,6 +1,8 @@
 //! Packets that are looked up together, in columns.
 
 use crate::parsed_packet::FlowRef;
+use weir_wire::Layers;
+use weir_wire::build::flags::{FIN, RST, SYN};
 
 /// The packets, or levels of packets, that have yet to be counted, in columns: each step of the lookup runs over all of
 /// them, and reads only what it needs.
@@ -27,6 +29,15 @@ pub(super) struct Kind {
     pub is_regular: bool,
 }
 
+impl Kind {
+    /// Of packet `at` of the group, which is plain.
+    #[inline(always)]
+    pub fn plain(at: usize, layers: &Layers, is_regular: bool) -> Self {
+        let is_cold = layers.tcp_flags & (SYN | FIN | RST) != 0;
+        Self { at: at as u8, is_cold, is_plain: true, is_regular }
+    }
+}
+
 /// One of the [`Probes`].
 pub(super) struct Probe<'p> {
     pub flow_ref: &'p FlowRef,
@@ -46,7 +57,6 @@ impl Probes {
     }
 
     /// Adds one, with a flow that is not looked up.
-    #[inline(always)]
     pub fn push(&mut self, flow_ref: FlowRef, kind: Kind) {
         self.flow_refs.push(flow_ref);
         self.kinds.push(kind);
