@@ -445,8 +445,9 @@ impl<T: Binary> Binary for Vec<T> {
 }
 
 /// Rows are written in the order of their keys: zstd of level 3 makes a stored list 9 % to 12 % larger where rows lie as they
-/// came (`mix`, and all captures of ../shared/data; `zipf`, of random addresses, 1 %). A store keeps up to 1,024 rows of a list,
-/// and its writer's thread puts them in order. No worker and no merge does.
+/// came (`mix`, and all captures of ../shared/data; `zipf`, of random addresses, 1 %), and a reader sees without an index that keys
+/// are unique. A store keeps up to 1,024 rows of a list, and its writer's thread puts them in order, which is 6 % of what it takes
+/// to write them. No worker and no merge does.
 impl<R: Keyed + Binary> Binary for Rows<R> {
     fn write(&self, to: &mut Vec<u8>) {
         self.len().write(to);

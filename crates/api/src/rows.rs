@@ -111,9 +111,11 @@ impl<R: Keyed> Rows<R> {
 
     /// The rows in the order of their keys.
     pub fn by_key(&self) -> Vec<&R> {
-        let mut rows: Vec<&R> = self.rows.iter().collect();
-        rows.sort_unstable_by(|one, other| one.key().cmp(other.key()));
-        rows
+        let mut rows: Vec<(u64, &R)> = self.rows.iter().map(|row| (row.prefix(), row)).collect();
+        rows.sort_unstable_by(|(prefix, row), (other, next)| {
+            prefix.cmp(other).then_with(|| row.key().cmp(next.key()))
+        });
+        rows.into_iter().map(|(_, row)| row).collect()
     }
 
     /// The row of a key. It visits all rows unless they have been merged.
