@@ -34,6 +34,7 @@ mod distinct;
 pub mod event;
 mod figure;
 mod ledger;
+mod net;
 mod reading;
 mod rows;
 mod sample;
@@ -62,6 +63,7 @@ pub use figure::{FAMILIES, Family, Figure, FigureValue, Metric, MetricType, Seri
 pub use ledger::{
     CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, state_words,
 };
+pub use net::{Net, NetError};
 pub use reading::{Class, Count, Histogram, Reading, Series};
 pub use rows::{Keyed, Rows};
 pub use sample::SampledValues;

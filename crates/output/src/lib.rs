@@ -75,7 +75,7 @@ pub use applications::{Applications, Service};
 pub use assigned::assigned;
 pub use destination::Existing;
 pub use file::Rolling;
-pub use home::{Home, Net};
+pub use home::Home;
 pub use log::Log;
 pub use mon::{WormOrder, Worms};
 pub use named::{check_name, named};

@@ -3,10 +3,8 @@
 use super::classes::Classifier;
 use super::{Argument, FunctionSpec, InputKind, Memory};
 use crate::Item;
-use std::net::IpAddr;
-use std::str::FromStr;
-use weir_api::{Level, Unit};
-use weir_wire::{addresses, mapped};
+use weir_api::{Level, Net, Unit};
+use weir_wire::addresses;
 
 pub(super) static IPRANGE: FunctionSpec = FunctionSpec {
     name: "iprange",
@@ -29,43 +27,9 @@ pub(super) static IPRANGE: FunctionSpec = FunctionSpec {
                 Item::Packet(packet, layers) => addresses(packet, layers)?,
                 _ => item.key().map(|key| key.addr.into())?,
             };
-            let between = one.holds(a) && two.holds(b) || one.holds(b) && two.holds(a);
+            let [a, b] = [a, b].map(u128::from_be_bytes);
+            let between = one.has_mapped(a) && two.has_mapped(b) || one.has_mapped(b) && two.has_mapped(a);
             Some(usize::from(!between))
         }))
     },
 };
-
-/// A network, IPv4 mapped into IPv6.
-#[derive(Clone, Copy)]
-struct Net {
-    address: u128,
-    mask: u128,
-}
-
-impl Net {
-    fn holds(self, address: [u8; 16]) -> bool {
-        u128::from_be_bytes(address) & self.mask == self.address
-    }
-}
-
-impl FromStr for Net {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const WANTED: &str = "expected a network such as 10.0.0.0/8 or 2001:db8::/32";
-        let (address, prefix) = match text.split_once('/') {
-            Some((address, prefix)) => (address, Some(prefix.parse::<u32>().map_err(|_| WANTED)?)),
-            None => (text, None),
-        };
-        let (bytes, unused) = match address.parse::<IpAddr>().map_err(|_| WANTED)? {
-            IpAddr::V4(v4) => (mapped(v4.octets()), 96),
-            IpAddr::V6(v6) => (v6.octets(), 0),
-        };
-        let prefix = unused + prefix.unwrap_or(128 - unused);
-        if prefix > 128 {
-            return Err(WANTED);
-        }
-        let mask = if prefix == 0 { 0 } else { u128::MAX << (128 - prefix) };
-        Ok(Self { address: u128::from_be_bytes(bytes) & mask, mask })
-    }
-}

@@ -231,7 +231,7 @@ fn port_signatures_are_read_back() {
         assert!(text.ends_with("\ntworm: 2: 1: 1:\n"), "{text}");
     }
     let Reading::Table(worms) = &list else { panic!("a table") };
-    let net = |text: &str| text.parse::<crate::Net>().unwrap();
+    let net = |text: &str| text.parse::<weir_api::Net>().unwrap();
     for (set, expected) in [
         (
             Worms {

@@ -40,7 +40,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeTable;
-use weir_api::{FunctionCall, SubscriptionSpec, Unit};
+use weir_api::{FunctionCall, NetError, SubscriptionSpec, Unit};
 use weir_output::{Home, Log, WormOrder, Worms};
 use weir_proto::Inflation;
 
@@ -391,7 +391,8 @@ static KEYS: [Key<Config>; 20] = [
         name: "home",
         takes: "a list of networks, such as [\"10.0.0.0/8\", \"2001:db8::/32\"]",
         read: |r, node, config| {
-            let nets = r.array(node).iter().filter_map(|element| r.parsed(element, str::parse)).collect();
+            let net = |text: &str| text.parse().map_err(|error: NetError| format!("{text:?} is {error}"));
+            let nets = r.array(node).iter().filter_map(|element| r.parsed(element, net)).collect();
             r.set(node, Some(Home { nets }), &mut config.home);
         },
     },

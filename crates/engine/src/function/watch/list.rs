@@ -3,8 +3,7 @@
 
 use crate::keyed::KeyHash;
 use hashbrown::HashTable;
-use std::fmt::Write;
-use std::net::IpAddr;
+use weir_api::{Net, NetError};
 use weir_filter::fields::Fields;
 
 /// Maximum number of entries of a list.
@@ -16,9 +15,6 @@ const MAX_NAME: usize = 253;
 const MAX_LABEL: usize = 63;
 /// Wrong lines of a file that are named. The others are counted.
 const NAMED: u32 = 10;
-/// Bits of an address, as which IPv4 addresses are mapped into IPv6, and the bits before an IPv4 address.
-const BITS: u8 = 128;
-const BEFORE_V4: u8 = 96;
 /// Length of the prefix of an entry that is a name.
 const NO_PREFIX: u8 = u8::MAX;
 
@@ -151,25 +147,25 @@ impl List {
     fn insert(&mut self, watched: Watched<'_>, line: u32, file: u8) {
         let id = self.entries.len() as u32;
         match watched {
-            Watched::Net(address, prefix) => {
-                if self.of_net(address, prefix).is_some() {
+            Watched::Net(net) => {
+                if self.of_net(net).is_some() {
                     return;
                 }
                 let at = self.addresses.len() as u32;
-                self.addresses.push(address);
+                self.addresses.push(net.first());
+                let prefix = net.mapped_prefix();
                 self.entries.push(Entry { at, line, file, prefix, length: 0 });
-                let lengths = &mut self.prefixes[usize::from(!is_v4(address))];
+                let lengths = &mut self.prefixes[usize::from(!net.is_v4())];
                 if let Err(at) = lengths.binary_search_by(|known| prefix.cmp(known)) {
                     lengths.insert(at, prefix);
                 }
                 let Self { entries, addresses, by_address, hash, .. } = self;
                 let hash_of = |id: &u32| {
                     let entry = entries.get(*id as usize);
-                    let net =
-                        entry.and_then(|entry| Some((*addresses.get(entry.at as usize)?, entry.prefix)));
-                    net.map_or(0, |(address, prefix)| hash_of_net(hash, address, prefix))
+                    let net = entry.and_then(|entry| net_of(addresses, entry));
+                    net.map_or(0, |net| hash_of_net(hash, net))
                 };
-                by_address.insert_unique(hash_of_net(hash, address, prefix), id, hash_of);
+                by_address.insert_unique(hash_of_net(hash, net), id, hash_of);
             }
             Watched::Name(name) => {
                 let mut lower = [0; MAX_NAME];
@@ -193,13 +189,12 @@ impl List {
     }
 
     /// The entry of exactly this net.
-    fn of_net(&self, address: u128, prefix: u8) -> Option<u32> {
+    fn of_net(&self, net: Net) -> Option<u32> {
         let is_it = |id: &u32| {
-            self.entries.get(*id as usize).is_some_and(|entry| {
-                entry.prefix == prefix && self.addresses.get(entry.at as usize) == Some(&address)
-            })
+            let entry = self.entries.get(*id as usize);
+            entry.and_then(|entry| net_of(&self.addresses, entry)) == Some(net)
         };
-        self.by_address.find(hash_of_net(&self.hash, address, prefix), is_it).copied()
+        self.by_address.find(hash_of_net(&self.hash, net), is_it).copied()
     }
 
     /// The entry of exactly this name in lower case, which has this hash.
@@ -213,8 +208,9 @@ impl List {
     /// The entry with an address: the address itself, else the smallest net that has it. IPv4 addresses are mapped into IPv6.
     pub fn address(&self, address: [u8; 16]) -> Option<u32> {
         let address = u128::from_be_bytes(address);
-        let lengths = &self.prefixes[usize::from(!is_v4(address))];
-        lengths.iter().find_map(|prefix| self.of_net(address & mask(*prefix), *prefix))
+        let is_v4 = Net::of_mapped(address, u8::MAX).is_v4();
+        let lengths = &self.prefixes[usize::from(!is_v4)];
+        lengths.iter().find_map(|prefix| self.of_net(Net::of_mapped(address, *prefix)))
     }
 
     /// The entry with a name: the name itself, else the longest name that it is under.
@@ -233,17 +229,10 @@ impl List {
         let entry = self.entries.get(id as usize)?;
         let path = &self.files.get(usize::from(entry.file))?.path;
         let file = path.rsplit('/').next().unwrap_or(path);
-        let mut text = String::new();
-        if entry.prefix == NO_PREFIX {
-            text.push_str(std::str::from_utf8(name_of(&self.names, entry)).ok()?);
-        } else {
-            let address = *self.addresses.get(entry.at as usize)?;
-            let before = if is_v4(address) { BEFORE_V4 } else { 0 };
-            let _ = write!(text, "{}", IpAddr::from(address.to_be_bytes()).to_canonical());
-            if entry.prefix < BITS {
-                let _ = write!(text, "/{}", entry.prefix.saturating_sub(before));
-            }
-        }
+        let text = match net_of(&self.addresses, entry) {
+            Some(net) => net.to_string(),
+            None => std::str::from_utf8(name_of(&self.names, entry)).ok()?.to_owned(),
+        };
         Some(Shown { entry: text.into(), file, line: entry.line })
     }
 
@@ -279,8 +268,8 @@ impl List {
 /// What a line watches.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Watched<'t> {
-    /// An address without the bits after the prefix of this length. IPv4 is mapped into IPv6.
-    Net(u128, u8),
+    /// An address is the network of all its bits.
+    Net(Net),
     /// A name as it is written.
     Name(&'t [u8]),
 }
@@ -295,11 +284,10 @@ impl<'t> Watched<'t> {
         if ascii.contains(|c: char| c.is_ascii_whitespace()) {
             return Err("a line has one address, net or name, and a comment begins with #");
         }
-        if let Some((address, length)) = ascii.split_once('/') {
-            return net(address, length);
-        }
-        if let Ok(address) = ascii.parse::<IpAddr>() {
-            return Ok(Watched::Net(mapped(address), BITS));
+        match ascii.parse() {
+            Ok(net) => return Ok(Watched::Net(net)),
+            Err(error) if ascii.contains('/') => return Err(NetError::reason(error)),
+            Err(_) => {}
         }
         if ascii.contains(':') {
             return Err("not an IPv6 address");
@@ -326,40 +314,14 @@ impl<'t> Watched<'t> {
     }
 }
 
-/// Reads a net. Bits after the prefix do not count.
-fn net(address: &str, length: &str) -> Result<Watched<'static>, &'static str> {
-    let address: IpAddr = address.parse().map_err(|_| "not a net: no address precedes the slash")?;
-    let is_number = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
-    let length = length.parse::<u8>().ok().filter(|_| is_number);
-    let length = length.ok_or("not a net: a number of bits follows the slash")?;
-    let (before, most) = if address.is_ipv4() { (BEFORE_V4, 32) } else { (0, BITS) };
-    if length > most {
-        return Err("not a net: the prefix is longer than the address");
-    }
-    let prefix = before + length;
-    Ok(Watched::Net(mapped(address) & mask(prefix), prefix))
+fn hash_of_net(hash: &KeyHash, net: Net) -> u64 {
+    hash.of([(net.first() >> 64) as u64, net.first() as u64, net.mapped_prefix().into()])
 }
 
-/// An address, IPv4 mapped into IPv6.
-pub(super) fn mapped(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(v6) => v6.to_bits(),
-    }
-}
-
-/// Whether an address is an IPv4 address that is mapped into IPv6.
-fn is_v4(address: u128) -> bool {
-    address >> 32 == 0xffff
-}
-
-/// The bits of a prefix of this length.
-fn mask(prefix: u8) -> u128 {
-    u128::MAX.checked_shl(u32::from(BITS.saturating_sub(prefix))).unwrap_or(0)
-}
-
-fn hash_of_net(hash: &KeyHash, address: u128, prefix: u8) -> u64 {
-    hash.of([(address >> 64) as u64, address as u64, prefix.into()])
+/// The net of an entry; `None` for a name.
+fn net_of(addresses: &[u128], entry: &Entry) -> Option<Net> {
+    let is_net = entry.prefix != NO_PREFIX;
+    Some(Net::of_mapped(*addresses.get(entry.at as usize).filter(|_| is_net)?, entry.prefix))
 }
 
 /// A name in lower case without a dot at its end; `None` if it is empty or too long for a name.

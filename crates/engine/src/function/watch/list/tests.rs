@@ -1,6 +1,11 @@
 use super::*;
 use proptest::prelude::*;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+fn mapped(address: IpAddr) -> u128 {
+    Net::new(address, u8::MAX).first()
+}
 
 fn list(content: &str) -> List {
     let mut list = List::new(7);
@@ -83,7 +88,7 @@ fn wrong_lines_are_named_with_the_reason_and_the_others_count() {
         ("10.0.0.0/33", "longer than the address"),
         ("10.0.0.0/", "number of bits"),
         ("10.0.0.0/+8", "number of bits"),
-        ("example.org/8", "no address precedes"),
+        ("example.org/8", "begins with an address"),
         ("2001:db8:::1", "not an IPv6 address"),
         ("::/129", "longer than the address"),
         ("a..example", "empty label"),
