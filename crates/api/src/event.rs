@@ -84,6 +84,11 @@ pub static EVENT_KINDS: &[&EventKind] = &[
     &CLOCK_LEAP,
     &PORT_SCAN,
     &ADDRESS_SCAN,
+    &SYN_FLOOD,
+    &UDP_FLOOD,
+    &ICMP_FLOOD,
+    &FRAGMENT_FLOOD,
+    &REFLECTION,
     &FINDING,
 ];
 
@@ -153,6 +158,56 @@ pub static ADDRESS_SCAN: EventKind = EventKind {
     severity: Severity::Warning,
     notice: "Scan::Address_Scan",
     help: "A host tried one TCP port of 20 or more hosts, with at least four in five attempts failing.",
+    scope: "",
+    quiet: Some(300 * SECOND),
+};
+
+/// A flood of SYNs.
+pub static SYN_FLOOD: EventKind = EventKind {
+    name: "syn_flood",
+    severity: Severity::Warning,
+    notice: "Weir::SYN_Flood",
+    help: "A port of a host was sent 1,000 SYNs or more in an interval, at most one in ten was answered, and they were 100 a second or at most two of each source.",
+    scope: "tcp[tcpflags] & (tcp-syn | tcp-ack) = tcp-syn",
+    quiet: Some(300 * SECOND),
+};
+
+/// A flood of datagrams.
+pub static UDP_FLOOD: EventKind = EventKind {
+    name: "udp_flood",
+    severity: Severity::Warning,
+    notice: "Weir::UDP_Flood",
+    help: "A port of a host was sent 1,000 datagrams or more in an interval, at most one in ten was answered, and they were at most five of each source.",
+    scope: "",
+    quiet: Some(300 * SECOND),
+};
+
+/// A flood of ICMP.
+pub static ICMP_FLOOD: EventKind = EventKind {
+    name: "icmp_flood",
+    severity: Severity::Warning,
+    notice: "Weir::ICMP_Flood",
+    help: "A host was sent 1,000 messages of ICMP or more in an interval, 100 a second, and at most one in ten was answered.",
+    scope: "",
+    quiet: Some(300 * SECOND),
+};
+
+/// A flood of fragments without a first one.
+pub static FRAGMENT_FLOOD: EventKind = EventKind {
+    name: "fragment_flood",
+    severity: Severity::Warning,
+    notice: "Weir::Fragment_Flood",
+    help: "A host was sent 1,000 fragments or more without a first one in an interval, 100 a second.",
+    scope: "",
+    quiet: Some(300 * SECOND),
+};
+
+/// A flood of answers that a host did not ask for, which servers reflect.
+pub static REFLECTION: EventKind = EventKind {
+    name: "reflection",
+    severity: Severity::Warning,
+    notice: "Weir::Reflection",
+    help: "A host was sent answers that it did not ask for in an interval: 1,000 SYNs with ACK or RSTs, 100 a second or at most five of each source; or 500 datagrams of 20 servers or more.",
     scope: "",
     quiet: Some(300 * SECOND),
 };
@@ -230,6 +285,17 @@ pub enum Subject {
         /// The port.
         port: u16,
     },
+    /// What is done to a host, by whoever it is.
+    Target {
+        /// The host that receives.
+        target: IpAddr,
+        /// IP protocol number.
+        protocol: u8,
+        /// The port, if there is one.
+        port: Option<u16>,
+        /// Whether it is the port of the senders, which is that of a service that answers.
+        of_sender: bool,
+    },
     /// The key of a row of a reading, as it is shown. It can come from packets.
     Key(Box<str>),
 }
@@ -249,7 +315,9 @@ impl Subject {
     /// The host that it acts on.
     pub fn target(&self) -> Option<IpAddr> {
         match self {
-            Subject::Pair { target, .. } | Subject::Watched { target, .. } => Some(*target),
+            Subject::Pair { target, .. }
+            | Subject::Watched { target, .. }
+            | Subject::Target { target, .. } => Some(*target),
             _ => None,
         }
     }
@@ -257,7 +325,9 @@ impl Subject {
     /// The port that it acts on, with its IP protocol.
     pub fn port(&self) -> Option<(u8, u16)> {
         match self {
-            Subject::Port { protocol, port, .. } => Some((*protocol, *port)),
+            Subject::Port { protocol, port, .. } | Subject::Target { protocol, port: Some(port), .. } => {
+                Some((*protocol, *port))
+            }
             _ => None,
         }
     }
@@ -273,6 +343,12 @@ impl Subject {
             Subject::Port { source, protocol, port } => {
                 Subject::Port { source: address(*source), protocol: *protocol, port: *port }
             }
+            Subject::Target { target, protocol, port, of_sender } => Subject::Target {
+                target: address(*target),
+                protocol: *protocol,
+                port: *port,
+                of_sender: *of_sender,
+            },
             other => other.clone(),
         }
     }
@@ -296,7 +372,24 @@ fn protocol_name(protocol: u8) -> Option<&'static str> {
     }
 }
 
-/// `10.0.0.1 -> 10.0.0.2`, `10.0.0.1 -> 10.0.0.2 a.example of bad.txt`, `10.0.0.1 -> tcp/445`, `eth0`, `sensor`.
+/// A protocol, and a port of it if there is one.
+struct Service(u8, Option<u16>);
+
+/// `tcp/80`, `icmp`, `ip 47`.
+impl fmt::Display for Service {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (protocol_name(self.0), self.0) {
+            (Some(name), _) => out.write_str(name)?,
+            (None, 1) => out.write_str("icmp")?,
+            (None, 58) => out.write_str("icmp6")?,
+            (None, number) => write!(out, "ip {number}")?,
+        }
+        self.1.map_or(Ok(()), |port| write!(out, "/{port}"))
+    }
+}
+
+/// `10.0.0.1 -> 10.0.0.2`, `10.0.0.1 -> 10.0.0.2 a.example of bad.txt`, `10.0.0.1 -> tcp/445`, `-> 10.0.0.2 tcp/80`,
+/// `udp/53 -> 10.0.0.2`, `eth0`, `sensor`.
 impl fmt::Display for Subject {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -311,6 +404,13 @@ impl fmt::Display for Subject {
                 Some(name) => write!(out, "{source} -> {name}/{port}"),
                 None => write!(out, "{source} -> ip {protocol}/{port}"),
             },
+            Subject::Target { target, protocol, port, of_sender } => {
+                let service = Service(*protocol, *port);
+                match of_sender {
+                    true => write!(out, "{service} -> {target}"),
+                    false => write!(out, "-> {target} {service}"),
+                }
+            }
         }
     }
 }
@@ -487,6 +587,13 @@ impl Event {
                 Some(name) => format!("src host {source} and {name} dst port {port}"),
                 None => format!("src host {source} and (ip proto {protocol} or ip6 proto {protocol})"),
             },
+            Subject::Target { target, protocol, port, of_sender } => {
+                let side = if *of_sender { "src" } else { "dst" };
+                match (protocol_name(*protocol), port) {
+                    (Some(name), Some(port)) => format!("dst host {target} and {name} {side} port {port}"),
+                    _ => format!("dst host {target} and (ip proto {protocol} or ip6 proto {protocol})"),
+                }
+            }
         };
         if !self.kind.scope.is_empty() {
             text.push_str(" and ");
@@ -618,7 +725,7 @@ mod tests {
 
     fn event(n: u64) -> Event {
         let address = |n: u64| IpAddr::from((n as u32).to_be_bytes());
-        let subject = match n % 7 {
+        let subject = match n % 8 {
             0 => Subject::Sensor,
             1 => Subject::Interface("eth0".into()),
             2 => Subject::Output("conn.log".into()),
@@ -628,6 +735,12 @@ mod tests {
                 let [source, target] = [n % 5, n % 3].map(address);
                 Subject::Watched { source, target, entry: "a.example".into(), list: "bad.txt".into() }
             }
+            6 => Subject::Target {
+                target: address(n % 6),
+                protocol: 17,
+                port: (n % 2 == 0).then_some(n as u16),
+                of_sender: n % 3 == 0,
+            },
             _ => Subject::Port { source: address(n % 13), protocol: 6, port: (n % 3) as u16 },
         };
         let kind = EVENT_KINDS[n as usize % EVENT_KINDS.len()];
@@ -716,6 +829,30 @@ mod tests {
             "src host 10.0.0.9 and tcp dst port 22"
         );
         assert_eq!(event("clock_leap", Subject::Sensor), None);
+        let target =
+            |protocol, port, of_sender| Subject::Target { target: source, protocol, port, of_sender };
+        for (kind, subject, shown, expression) in [
+            (
+                "syn_flood",
+                target(6, Some(80), false),
+                "-> 10.0.0.9 tcp/80",
+                "dst host 10.0.0.9 and tcp dst port 80 and tcp[tcpflags] & (tcp-syn | tcp-ack) = tcp-syn",
+            ),
+            (
+                "reflection",
+                target(17, Some(53), true),
+                "udp/53 -> 10.0.0.9",
+                "dst host 10.0.0.9 and udp src port 53",
+            ),
+            (
+                "icmp_flood",
+                target(1, None, false),
+                "-> 10.0.0.9 icmp",
+                "dst host 10.0.0.9 and (ip proto 1 or ip6 proto 1)",
+            ),
+        ] {
+            assert_eq!((&*subject.to_string(), event(kind, subject).as_deref()), (shown, Some(expression)));
+        }
     }
 
     #[test]

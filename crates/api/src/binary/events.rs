@@ -53,6 +53,13 @@ impl Binary for Subject {
                 entry.to_string().write(to);
                 list.to_string().write(to);
             }
+            Subject::Target { target, protocol, port, of_sender } => {
+                to.push(8);
+                target.write(to);
+                protocol.write(to);
+                port.write(to);
+                to.push(u8::from(*of_sender));
+            }
         }
     }
 
@@ -74,6 +81,16 @@ impl Binary for Subject {
                 target: Binary::read(from)?,
                 entry: String::read(from)?.into(),
                 list: String::read(from)?.into(),
+            },
+            8 => Subject::Target {
+                target: Binary::read(from)?,
+                protocol: Binary::read(from)?,
+                port: Binary::read(from)?,
+                of_sender: match from.byte()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(DecodeError::Invalid("subject")),
+                },
             },
             _ => return Err(DecodeError::Invalid("subject")),
         })
