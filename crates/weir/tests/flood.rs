@@ -349,3 +349,78 @@ fn rows_hold_each_packet_once_and_do_not_depend_on_workers() {
     let has_shared = support::root().join("../shared/data").is_dir();
     assert!(packets > 5_000 || !has_shared, "{packets}");
 }
+
+/// The floods that a run over a capture finds: kind, subject and count. Results do not depend on the number of workers.
+fn found(capture: &Path) -> Vec<String> {
+    let of = |workers: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let out = support::text(folder.path());
+        let capture = support::text(capture);
+        support::weir([capture, "-q", "-o", out, "--log", "ndjson", "--workers", workers]).exits(0);
+        let text = std::fs::read_to_string(folder.path().join("weir.ndjson")).unwrap_or_default();
+        let lines = support::objects(&text).into_iter();
+        let floods = lines.filter(|line| {
+            let kind = line["event"].as_str().unwrap_or_default();
+            line["state"] == "end" && (kind.ends_with("_flood") || kind == "reflection")
+        });
+        let text = |line: &serde_json::Value| {
+            let [kind, subject] = ["event", "subject"].map(|name| line[name].as_str().unwrap_or_default());
+            format!("{kind} {subject} {}", line["count"])
+        };
+        let mut floods: Vec<String> = floods.map(|line| text(&line)).collect();
+        floods.sort();
+        floods
+    };
+    let one = of("1");
+    assert_eq!(one, of("2"), "{}", capture.display());
+    one
+}
+
+#[test]
+fn captured_attacks_are_found() {
+    for (name, expected) in [
+        ("pkt.TCP.synflood.spoofed.pcap", "syn_flood -> 10.10.10.10 tcp/25565 2500"),
+        ("amp.TCP.reflection.SYNACK.pcap", "reflection tcp/80 -> 10.10.10.10 1839"),
+        ("amp.UDP.isakmp.pcap", "reflection udp/4500 -> 10.10.10.10 2500"),
+        ("amp.dns.RRSIG.fragmented.pcap", "reflection udp/53 -> 10.10.10.10 642"),
+    ] {
+        if let Some(capture) = attack(name) {
+            assert_eq!(found(&capture), [expected]);
+        }
+    }
+}
+
+/// A capture of SYNs to one port: `sources` send one each `step` nanoseconds in turn, `packets` in all. The port answers or not.
+fn syns(sources: u32, packets: u32, step: u64, answers: bool) -> Vec<u8> {
+    /// The beginning of an interval of 30 s.
+    const START: u64 = 1_699_999_980_000_000_000;
+    const SERVER: [u8; 4] = [10, 0, 0, 1];
+    let mut frames = Vec::new();
+    for n in 0..packets {
+        let time = START + u64::from(n) * step;
+        let [_, a, b, c] = (n % sources).to_be_bytes();
+        let (client, port) = ([198, a, b, c], 1024 + (n / sources) as u16);
+        let tcp = |from, to, ports: [u16; 2], flags| {
+            weir_wire::build::ethernet().ipv4(from, to).tcp(ports[0], ports[1], flags).payload(&[])
+        };
+        frames.push((time, tcp(client, SERVER, [port, 80], SYN)));
+        if answers {
+            frames.push((time + 1, tcp(SERVER, client, [80, port], SYN | ACK)));
+        }
+    }
+    support::pcap(1, &frames)
+}
+
+/// A flood is fast or has forged senders, and is not answered: neither a busy server nor the clients of one that is down are one.
+#[test]
+fn servers_that_are_busy_or_down_are_not_flooded() {
+    const MILLISECOND: u64 = 1_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let found = |name: &str, capture: Vec<u8>| found(&support::put(folder.path(), name, &capture));
+    let flood = |count: u32| vec![format!("syn_flood -> 10.0.0.1 tcp/80 {count}")];
+    assert_eq!(found("forged", syns(1_500, 1_500, 15 * MILLISECOND, false)), flood(1_500));
+    assert_eq!(found("fast", syns(1, 4_000, MILLISECOND, false)), flood(4_000));
+    assert_eq!(found("busy", syns(1_500, 4_000, MILLISECOND, true)), [""; 0]);
+    assert_eq!(found("down", syns(200, 1_500, 15 * MILLISECOND, false)), [""; 0]);
+    assert_eq!(found("few", syns(900, 900, MILLISECOND, false)), [""; 0]);
+}

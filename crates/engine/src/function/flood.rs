@@ -1,5 +1,7 @@
 //! Who is flooded, and with what: packets by destination, kind, protocol and port, their sources, and what was answered.
 
+mod judge;
+
 use super::ends::EndpointRoles;
 use super::top::ip;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
@@ -32,7 +34,7 @@ pub(super) static FLOOD: FunctionSpec = FunctionSpec {
             reading: 1024 + kept * (ROW + SOURCES),
         })
     },
-    judge: None,
+    judge: Some(|_, _| Ok(Box::new(judge::Floods))),
     delivers: None,
     identifies: false,
     build: |arguments| {

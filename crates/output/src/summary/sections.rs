@@ -11,12 +11,13 @@ use crate::figures::{
     right, sparkline, squeeze, width, wrap,
 };
 use crate::ports;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use weir_api::event::FINDING;
 use weir_api::{
-    AnswerId, Count, Datum, ERROR_KINDS, Event, Key, Series, Snapshot, SubscriptionId, Sweep, TableRow, Top,
-    TopRow, Trials, builtin, state_words,
+    AnswerId, Count, Datum, ERROR_KINDS, Event, Folded, Key, Series, Snapshot, Subject, SubscriptionId,
+    Sweep, TableRow, Top, TopRow, Trials, builtin, state_words,
 };
 
 /// The decode error of packets whose link type is not supported.
@@ -508,15 +509,21 @@ fn without_ip(facts: &Facts, room: usize) -> String {
     text
 }
 
-/// What was found: scans, then the findings of subscriptions.
+/// What was found: scans, floods, then the findings of subscriptions.
 pub(super) fn findings(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("FINDINGS");
     let scans = super::scans(&facts.total);
-    let found: Vec<&Event> = facts.total.events.iter().filter(|event| *event.kind == FINDING).collect();
-    let scan = |scan: &Trials, room: usize| scan_line(scan, room);
-    let lines = first_lines(&scans, "more scan", room, scan);
-    let of_subscriptions = first_lines(&found, "more finding", room, |event, room| finding_line(event, room));
-    lines.into_iter().chain(of_subscriptions).for_each(|line| section.line(line, Tone::Warning));
+    let events = &facts.total.events;
+    let mut floods: Vec<&Event> =
+        events.iter().filter(|event| matches!(event.subject, Subject::Target { .. })).collect();
+    floods.sort_by_key(|event| Reverse(event.count));
+    let found: Vec<&Event> = events.iter().filter(|event| *event.kind == FINDING).collect();
+    let lines = [
+        first_lines(&scans, "more scan", room, scan_line),
+        first_lines(&floods, "more flood", room, |event, room| flood_line(event, room)),
+        first_lines(&found, "more finding", room, |event, room| finding_line(event, room)),
+    ];
+    lines.into_iter().flatten().for_each(|line| section.line(line, Tone::Warning));
     section
 }
 
@@ -531,6 +538,25 @@ fn first_lines<T>(all: &[T], others: &str, room: usize, line: impl Fn(&T, usize)
         format!("{}{others}", line(one, room.saturating_sub(width(&others))))
     });
     each.collect()
+}
+
+/// A flood with its numbers, as far as `room` columns hold them.
+fn flood_line(event: &Event, room: usize) -> String {
+    let of = |name| event.number(name).unwrap_or(0);
+    let answered = match percent(of("answered"), event.count) {
+        _ if of("answered") == 0 => ", unanswered".to_owned(),
+        share => format!(", {share} answered"),
+    };
+    let is_exact = matches!(event.value("sources"), Some(Folded::Distinct(sources)) if sources.is_exact());
+    let sources = format!("{}{}", if is_exact { "" } else { "about " }, counted(of("sources"), "host"));
+    let mut line = format!("{} {}", event.name().replace('_', " "), event.subject);
+    for part in [format!("  {}", count(event.count)), format!(" from {sources}"), answered] {
+        if width(&line) + width(&part) > room {
+            break;
+        }
+        line.push_str(&part);
+    }
+    line
 }
 
 /// A finding of a subscription with its number, as far as `room` columns hold it.

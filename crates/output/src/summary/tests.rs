@@ -404,6 +404,24 @@ FINDINGS  refused-login  10.0.0.1 -> 10.0.0.2  12 times
           syn-flood  10.10.10.10  2,500
 ";
     assert!(text.contains(expected), "{text}");
+    let flooded = Subject::Target {
+        target: fixtures::ip("10.10.10.10"),
+        protocol: 6,
+        port: Some(25_565),
+        of_sender: false,
+    };
+    let mut sources = weir_api::DistinctValues::default();
+    (0..40).for_each(|n| {
+        sources.add(n);
+    });
+    let flood = Event::at(&weir_api::event::SYN_FLOOD, flooded, 5)
+        .with("sources", "", Folded::Distinct(sources))
+        .with("answered", "packets", Folded::Sum(0));
+    let mut with_flood = facts.clone();
+    with_flood.total.add_events(&[Event { count: 2_500, ..flood }]);
+    let text = render(&with_flood, &Style::default());
+    let expected = "FINDINGS  syn flood -> 10.10.10.10 tcp/25565  2,500 from 40 hosts, unanswered\n";
+    assert!(text.contains(expected), "{text}");
     for n in 1..5 {
         facts.total.add_events(&[Event { origin: origin(&format!("z{n}")), ..logins.clone() }]);
     }

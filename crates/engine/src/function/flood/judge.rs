@@ -1,0 +1,103 @@
+//! Judges the readings of the function `flood`: which rows are floods.
+
+use crate::function::judge::Judge;
+use weir_api::event::{FRAGMENT_FLOOD, ICMP_FLOOD, REFLECTION, SYN_FLOOD, UDP_FLOOD};
+use weir_api::{Datum, Event, EventKind, Folded, Interval, Reading, Subject, TableRow};
+
+/// Minimum number of packets of a flood in an interval.
+const LEAST: u64 = 1_000;
+/// Of so many packets at most one was answered.
+const ANSWERED: u64 = 10;
+/// Packets in a second of the interval from which a flood is fast.
+const FAST: u64 = 100;
+/// Maximum number of packets that the sources of a flood of forged addresses sent on average: of SYNs, which are sent again where
+/// nothing answers; and of datagrams.
+const FORGED_SYNS: u64 = 2;
+const FORGED: u64 = 5;
+/// Minimum number of datagrams that servers reflect, and of the servers. In ordinary traffic few servers of a service send what a
+/// host did not ask for.
+const REFLECTED: u64 = 500;
+const REFLECTORS: u64 = 20;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Finds floods in each reading by itself.
+pub(super) struct Floods;
+
+impl Judge for Floods {
+    fn judge(
+        &mut self,
+        reading: &Reading,
+        watched: Interval,
+        interval: Interval,
+        _: &dyn Fn(&Event) -> bool,
+    ) -> Vec<Event> {
+        let Reading::Table(table) = reading else { return Vec::new() };
+        let length = interval.end.saturating_sub(interval.start);
+        let rows = table.rows.iter().filter_map(Received::of);
+        rows.filter(|row| row.is_flood(length)).map(|row| row.event(watched)).collect()
+    }
+}
+
+/// A row.
+struct Received<'r> {
+    subject: Subject,
+    kind: &'r str,
+    packets: u64,
+    bytes: u64,
+    sources: &'r Folded,
+    answered: u64,
+}
+
+impl<'r> Received<'r> {
+    fn of(row: &'r TableRow) -> Option<Self> {
+        let [Datum::Address(target), Datum::Text(kind), _, Datum::Number(protocol), port] =
+            row.key.as_slice()
+        else {
+            return None;
+        };
+        let [Folded::Sum(packets), Folded::Sum(bytes), sources, Folded::Sum(answered)] =
+            row.values.as_slice()
+        else {
+            return None;
+        };
+        let port = if let Datum::Number(port) = port { u16::try_from(*port).ok() } else { None };
+        let of_sender = matches!(&**kind, "synack" | "rst" | "reflected");
+        let subject =
+            Subject::Target { target: *target, protocol: u8::try_from(*protocol).ok()?, port, of_sender };
+        Some(Self { subject, kind, packets: *packets, bytes: *bytes, sources, answered: *answered })
+    }
+
+    /// Whether it is a flood. `length` is that of the interval in nanoseconds.
+    fn is_flood(&self, length: u64) -> bool {
+        let sources = self.sources.weight();
+        let is_fast = self.packets >= FAST * length.div_ceil(SECOND);
+        let is_forged = |most: u64| self.packets <= sources.saturating_mul(most);
+        let least = if self.kind == "reflected" { REFLECTED } else { LEAST };
+        self.packets >= least
+            && self.answered.saturating_mul(ANSWERED) <= self.packets
+            && match self.kind {
+                "syn" => is_fast || is_forged(FORGED_SYNS),
+                "synack" | "rst" => is_fast || is_forged(FORGED),
+                "reflected" => sources >= REFLECTORS,
+                "udp" => is_forged(FORGED),
+                _ => is_fast,
+            }
+    }
+
+    fn event(self, watched: Interval) -> Event {
+        let kind: &EventKind = match self.kind {
+            "syn" => &SYN_FLOOD,
+            "udp" => &UDP_FLOOD,
+            "icmp" => &ICMP_FLOOD,
+            "fragment" => &FRAGMENT_FLOOD,
+            _ => &REFLECTION,
+        };
+        let event = Event::at(kind, self.subject, watched.start)
+            .with("packets", "packets", Folded::Sum(self.packets))
+            .with("bytes", "bytes", Folded::Sum(self.bytes))
+            .with("sources", "", self.sources.clone())
+            .with("answered", "packets", Folded::Sum(self.answered));
+        Event { last: watched.end.saturating_sub(1).max(watched.start), count: self.packets, ..event }
+    }
+}
