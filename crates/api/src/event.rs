@@ -738,8 +738,8 @@ mod tests {
             6 => Subject::Target {
                 target: address(n % 6),
                 protocol: 17,
-                port: (n % 2 == 0).then_some(n as u16),
-                of_sender: n % 3 == 0,
+                port: n.is_multiple_of(2).then_some(n as u16),
+                of_sender: n.is_multiple_of(3),
             },
             _ => Subject::Port { source: address(n % 13), protocol: 6, port: (n % 3) as u16 },
         };
