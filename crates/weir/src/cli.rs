@@ -145,6 +145,9 @@ pub enum Command {
     /// Open rings for a run that has dropped its privileges.
     #[command(hide = true)]
     RingHelper(RingHelper),
+    /// Send events for a run that has dropped its privileges.
+    #[command(hide = true)]
+    EventSender(EventSender),
 }
 
 /// A manual page.
@@ -186,6 +189,17 @@ pub struct RingHelper {
     /// The interfaces.
     #[arg(last = true, required = true)]
     pub interfaces: Vec<String>,
+}
+
+/// Options of a process that sends events. What else it needs arrives on its standard input.
+#[derive(Debug, Args)]
+pub struct EventSender {
+    /// Numeric identifier of its user.
+    #[arg(long, requires = "gid")]
+    pub uid: Option<u32>,
+    /// Numeric identifier of its group.
+    #[arg(long)]
+    pub gid: Option<u32>,
 }
 
 /// Check, explain or apply a configuration, or translate one of Ourmon's.

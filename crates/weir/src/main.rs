@@ -40,6 +40,7 @@ mod new_function;
 mod offline;
 mod online;
 mod outputs;
+mod place;
 mod printer;
 mod privileges;
 mod query;
@@ -50,6 +51,7 @@ mod requested;
 mod resolved;
 mod routes;
 mod run;
+mod senders;
 mod serve;
 mod signals;
 mod store;
@@ -107,6 +109,7 @@ fn main() -> ExitCode {
         }
         Some(Command::Man { page }) => manual::print(page),
         Some(Command::RingHelper(options)) => privileges::helper::run(&options),
+        Some(Command::EventSender(options)) => senders::run(options.uid.zip(options.gid)),
     };
     exit.into()
 }

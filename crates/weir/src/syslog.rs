@@ -1,13 +1,14 @@
-//! Sends events to a syslog server: the only packets that a run sends, and only if it is asked to.
+//! Servers of syslog, and sending to those that take datagrams.
 //!
 //! The socket is opened before the privileges are dropped. Sending never waits: a message that cannot be sent at once is
-//! counted.
+//! counted. Connections over TCP have a process of their own.
 
+use crate::place::Place;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weir_api::{Event, Snapshot};
 use weir_output::Output;
 use weir_output::syslog::message;
@@ -18,11 +19,21 @@ pub const NAME: &str = "syslog";
 /// The port of syslog over UDP (RFC 5426).
 const PORT: u16 = 514;
 
+/// The port of syslog over TCP, for which none is registered: the one that servers listen on.
+const TCP_PORT: u16 = 514;
+
+/// The port of syslog over TLS (RFC 5425).
+const TLS_PORT: u16 = 6514;
+
 /// The destination of messages.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Destination {
     /// A server, `udp:HOST` or `udp:HOST:PORT`.
     Udp(String),
+    /// A server, `tcp:HOST` or `tcp:HOST:PORT`.
+    Tcp(Place),
+    /// A server, `tls:HOST` or `tls:HOST:PORT`.
+    Tls(Place),
     /// A socket of this host, `unix:PATH`.
     Unix(PathBuf),
 }
@@ -31,6 +42,8 @@ impl fmt::Display for Destination {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Udp(host) => write!(out, "udp:{host}"),
+            Self::Tcp(place) => write!(out, "tcp:{place}"),
+            Self::Tls(place) => write!(out, "tls:{place}"),
             Self::Unix(path) => write!(out, "unix:{}", path.display()),
         }
     }
@@ -40,10 +53,16 @@ impl std::str::FromStr for Destination {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?}: expected `udp:HOST`, `udp:HOST:PORT` or `unix:/dev/log`");
+        let wrong = || {
+            format!(
+                "{text:?}: expected `udp:HOST`, `tcp:HOST` or `tls:HOST`, each also with `:PORT`, or `unix:/dev/log`"
+            )
+        };
         match text.split_once(':') {
             Some(("unix", path)) if !path.is_empty() => Ok(Self::Unix(path.into())),
             Some(("udp", host)) if !host.is_empty() => Ok(Self::Udp(host.to_owned())),
+            Some(("tcp", host)) => Place::parse(host, TCP_PORT).map(Self::Tcp).ok_or_else(wrong),
+            Some(("tls", host)) => Place::parse(host, TLS_PORT).map(Self::Tls).ok_or_else(wrong),
             _ => Err(wrong()),
         }
     }
@@ -71,30 +90,33 @@ pub struct Syslog {
 }
 
 impl Syslog {
-    /// Opens the socket. `is_anonymised` leaves the name of this host out.
+    /// Opens the socket to a server over UDP. `host` is the name of this host in messages.
     ///
     /// # Errors
     ///
-    /// The name of the host is unknown, or a socket cannot be opened.
-    pub fn open(destination: &Destination, is_anonymised: bool) -> io::Result<Self> {
-        let socket = match destination {
-            Destination::Udp(host) => {
-                let server = address(host)?;
-                let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-                let socket = UdpSocket::bind(any)?;
-                socket.connect(server)?;
-                socket.set_nonblocking(true)?;
-                Socket::Udp(socket)
-            }
-            Destination::Unix(path) => {
-                let socket = UnixDatagram::unbound()?;
-                socket.set_nonblocking(true)?;
-                Socket::Unix(socket, path.clone())
-            }
-        };
-        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let host = if is_anonymised { String::new() } else { name.trim().to_owned() };
-        Ok(Self { socket, host, lost: 0, failure: None, is_failing: false })
+    /// The name of the server is unknown, or the socket cannot be opened.
+    pub fn over_udp(server: &str, host: String) -> io::Result<Self> {
+        let server = address(server)?;
+        let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let socket = UdpSocket::bind(any)?;
+        socket.connect(server)?;
+        socket.set_nonblocking(true)?;
+        Ok(Self::over(Socket::Udp(socket), host))
+    }
+
+    /// Opens the socket to a server of this host, at a path. `host` is the name of this host in messages.
+    ///
+    /// # Errors
+    ///
+    /// The socket cannot be opened.
+    pub fn over_unix(path: &Path, host: String) -> io::Result<Self> {
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        Ok(Self::over(Socket::Unix(socket, path.to_owned()), host))
+    }
+
+    fn over(socket: Socket, host: String) -> Self {
+        Self { socket, host, lost: 0, failure: None, is_failing: false }
     }
 
     /// A second handle of the socket.
@@ -107,7 +129,7 @@ impl Syslog {
             Socket::Udp(socket) => Socket::Udp(socket.try_clone()?),
             Socket::Unix(socket, path) => Socket::Unix(socket.try_clone()?, path.clone()),
         };
-        Ok(Self { socket, host: self.host.clone(), lost: 0, failure: None, is_failing: false })
+        Ok(Self::over(socket, self.host.clone()))
     }
 
     fn send(&self, text: &str) -> io::Result<usize> {
@@ -116,6 +138,12 @@ impl Syslog {
             Socket::Unix(socket, path) => socket.send_to(text.as_bytes(), path),
         }
     }
+}
+
+/// The name of this host in messages; none if they are anonymised.
+pub fn name_of_host(is_anonymised: bool) -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if is_anonymised { String::new() } else { name.trim().to_owned() }
 }
 
 /// The address of a server; without a port the one of syslog.
@@ -165,7 +193,12 @@ mod tests {
     fn destinations_are_parsed() {
         assert_eq!("udp:192.0.2.1".parse(), Ok(Destination::Udp("192.0.2.1".to_owned())));
         assert_eq!("unix:/dev/log".parse(), Ok(Destination::Unix("/dev/log".into())));
-        for wrong in ["", "udp:", "tcp:x", "/dev/log"] {
+        for (text, whole) in [("tcp:a", "tcp:a:514"), ("tcp:a:1", "tcp:a:1"), ("tls:[::1]", "tls:[::1]:6514")]
+        {
+            let destination: Destination = text.parse().unwrap();
+            assert_eq!(destination.to_string(), whole);
+        }
+        for wrong in ["", "udp:", "tcp:", "tls:a:b", "/dev/log"] {
             assert!(wrong.parse::<Destination>().unwrap_err().contains("expected"), "{wrong}");
         }
         assert_eq!(address("127.0.0.1").unwrap(), "127.0.0.1:514".parse().unwrap());
@@ -178,8 +211,8 @@ mod tests {
         let event = Event::at(&CLOCK_LEAP, Subject::Sensor, 1);
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         server.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let to = Destination::Udp(server.local_addr().unwrap().to_string());
-        let mut syslog = Syslog::open(&to, true).unwrap().again().unwrap();
+        let to = server.local_addr().unwrap().to_string();
+        let mut syslog = Syslog::over_udp(&to, String::new()).unwrap().again().unwrap();
         syslog.event(&event).unwrap();
         let mut bytes = [0; 4096];
         let length = server.recv(&mut bytes).unwrap();
@@ -188,7 +221,7 @@ mod tests {
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let mut syslog = Syslog::open(&Destination::Unix(path.clone()), true).unwrap();
+        let mut syslog = Syslog::over_unix(&path, String::new()).unwrap();
         assert!(syslog.event(&event).unwrap_err().to_string().starts_with("syslog: "));
         syslog.event(&event).expect("it is reported once");
         // The server is started later.

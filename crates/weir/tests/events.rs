@@ -7,10 +7,15 @@ mod support;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::UdpSocket;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use support::*;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 use weir_wire::build;
 use weir_wire::build::flags::{ACK, RST, SYN};
 
@@ -475,5 +480,68 @@ fn events_are_sent_to_a_syslog_server() {
     let file = put(folder.path(), "weir.toml", format!("[output]\nsyslog = \"{to}\"\n").as_bytes());
     weir([text(&sample()), "-q", "--config", text(&file)]).exits(0).quietly();
     assert!(server.recv(&mut [0; 4096]).unwrap() > 100);
-    weir([text(&sample()), "--syslog", "tcp:x"]).exits(1).says("expected `udp:HOST`");
+    weir([text(&sample()), "--syslog", "tcp:"]).exits(1).says("expected `udp:HOST`");
+}
+
+/// Reads a message, whose octets are counted before it.
+fn counted(from: &mut impl BufRead) -> String {
+    let mut length = Vec::new();
+    from.read_until(b' ', &mut length).unwrap();
+    let mut bytes = vec![0; String::from_utf8(length).unwrap().trim().parse().unwrap()];
+    from.read_exact(&mut bytes).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn events_are_sent_to_a_syslog_server_over_tcp() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let to = format!("tcp:localhost:{port}");
+    let heard = std::thread::spawn(move || {
+        let mut from = BufReader::new(server.accept().unwrap().0);
+        let messages = [counted(&mut from), counted(&mut from)];
+        let mut rest = String::new();
+        from.read_to_string(&mut rest).unwrap();
+        (messages, rest)
+    });
+    // The run and the process that sends are confined.
+    weir([text(&sample()), "-q", "--syslog", &to]).exits(0).quietly();
+    let (messages, rest) = heard.join().unwrap();
+    assert!(rest.is_empty(), "{rest}");
+    assert!(messages.iter().all(|one| one.starts_with("<28>1 2026-") && one.contains("port_scan [")));
+    assert_eq!(messages.map(|one| one.contains("state=\"end\"")), [false, true]);
+    // The server has gone: what could not be sent is counted, and the failure is an event of the run.
+    weir([text(&sample()), "-q", "--syslog", &to])
+        .exits(4)
+        .says("messages were not sent: Connection refused");
+    weir([text(&sample()), "-q", "--syslog", "tcp:host.invalid"]).exits(4).says("messages were not sent: ");
+}
+
+#[test]
+fn a_syslog_server_over_tls_has_a_certificate_that_is_trusted() {
+    let key = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth();
+    let secret = PrivateKeyDer::try_from(key.signing_key.serialize_der()).unwrap();
+    let config = Arc::new(config.with_single_cert(vec![key.cert.der().clone()], secret).unwrap());
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = format!("tls:localhost:{}", server.local_addr().unwrap().port());
+    let heard = std::thread::spawn(move || {
+        let connection = ServerConnection::new(config).unwrap();
+        let stream = StreamOwned::new(connection, server.accept().unwrap().0);
+        let mut from = BufReader::new(stream);
+        [counted(&mut from), counted(&mut from)]
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let roots = put(folder.path(), "ca.pem", key.cert.pem().as_bytes());
+    let toml = format!("[output]\nsyslog = \"{to}\"\nsyslog_ca = \"{}\"\n", text(&roots));
+    let file = put(folder.path(), "weir.toml", toml.as_bytes());
+    weir([text(&sample()), "-q", "--config", text(&file)]).exits(0).quietly();
+    assert!(heard.join().unwrap().iter().all(|one| one.contains("port_scan [")));
+    put(folder.path(), "ca.pem", b"nothing");
+    weir([text(&sample()), "-q", "--config", text(&file)])
+        .exits(4)
+        .says("expected certificates in PEM format");
 }

@@ -19,7 +19,7 @@ pub struct LogOptions {
     #[arg(long, value_name = "LOG,...[=EXPR]", action = ArgAction::Append, requires = "output", help_heading = "Logs")]
     pub log: Vec<String>,
 
-    /// Send events to a syslog server (RFC 5424): udp:HOST, udp:HOST:PORT or unix:/dev/log.
+    /// Send events to a syslog server (RFC 5424): udp:HOST, tcp:HOST, tls:HOST (each also with :PORT) or unix:/dev/log.
     #[arg(long, value_name = "SERVER", help_heading = "Logs", hide_short_help = true)]
     pub syslog: Option<syslog::Destination>,
 

@@ -1,7 +1,7 @@
 //! An output that is open, and the functions whose rows it takes.
 
+use crate::database;
 use crate::delivered::Delivered;
-use crate::{database, syslog};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_api::AnswerId;
@@ -38,7 +38,7 @@ pub struct OpenOutput {
     /// What is counted of its rows.
     delivered: Arc<Delivered>,
     sources: Vec<Source>,
-    /// Its log; `None` for the store of the pages and for syslog, which are open until the end of the run.
+    /// Its log; `None` for the store of the pages and for servers of events, which are open until the end of the run.
     log: Option<Log>,
     /// The packet time at which its log is removed.
     ends: Option<Time>,
@@ -55,9 +55,9 @@ impl OpenOutput {
         Self::new(database::OUTPUT.name, output, delivered)
     }
 
-    /// Syslog, which has no files.
-    pub fn of_syslog(output: Box<dyn Output>, delivered: Arc<Delivered>) -> Self {
-        Self::new(syslog::NAME, output, delivered)
+    /// A server that events are sent to, which has no files.
+    pub fn of_server(name: &'static str, output: Box<dyn Output>, delivered: Arc<Delivered>) -> Self {
+        Self::new(name, output, delivered)
     }
 
     /// A log in a directory.

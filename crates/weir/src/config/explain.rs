@@ -94,6 +94,7 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
             config.output.syslog.value.as_ref().map_or("none".to_owned(), ToString::to_string),
             config.output.syslog.line,
         ),
+        ("output.syslog_ca", path(&config.output.syslog_ca.value), config.output.syslog_ca.line),
         (
             "server.listen",
             server.listen.value.map_or("loopback".to_owned(), |address| address.to_string()),

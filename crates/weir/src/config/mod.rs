@@ -129,6 +129,8 @@ pub struct Output {
     pub zstd: Setting<bool>,
     /// The syslog server that events are sent to.
     pub syslog: Setting<Option<syslog::Destination>>,
+    /// Certificates of the authorities that a syslog server over TLS needs one of, in place of the system's.
+    pub syslog_ca: Setting<Option<PathBuf>>,
 }
 
 /// What Ourmon's lines of hosts that may be worms have.
@@ -184,6 +186,7 @@ impl Default for Output {
             rotate: Setting::default(),
             rotate_size: Setting::default(),
             syslog: Setting::default(),
+            syslog_ca: Setting::default(),
             zstd: Setting::default(),
         }
     }
@@ -502,13 +505,21 @@ static MON_KEYS: [Key<Mon>; 3] = [
     },
 ];
 
-static OUTPUT_KEYS: [Key<Output>; 6] = [
+static OUTPUT_KEYS: [Key<Output>; 7] = [
     Key {
         name: "syslog",
-        takes: "a server, such as \"udp:192.0.2.1\" or \"unix:/dev/log\"",
+        takes: "a server, such as \"udp:192.0.2.1\", \"tcp:192.0.2.1\", \"tls:log.example\" or \"unix:/dev/log\"",
         read: |r, node, output| {
             let server = r.parsed(node, str::parse).map(Some);
             r.set(node, server, &mut output.syslog);
+        },
+    },
+    Key {
+        name: "syslog_ca",
+        takes: "a file of certificates, such as \"/etc/weir/syslog-ca.pem\"",
+        read: |r, node, output| {
+            let path = r.path(node).map(Some);
+            r.set(node, path, &mut output.syslog_ca);
         },
     },
     Key {

@@ -16,6 +16,8 @@ pub enum Part {
     Run,
     /// The process that holds the sockets of rings.
     RingHelper,
+    /// A process that sends events.
+    Sender,
     /// The thread of a run that maps the rings on interfaces that return.
     Mapper,
 }
@@ -52,9 +54,7 @@ fn rules(part: Part) -> Result<Rules, seccompiler::BackendError> {
     match part {
         Part::Run => {
             rules.extend(RUN.iter().chain(LEGACY).map(|call| (*call, Vec::new())));
-            // Threads only, no processes.
-            let thread = libc::CLONE_THREAD as u64;
-            rules.insert(libc::SYS_clone, vec![rule(&[(0, SeccompCmpOp::MaskedEq(thread), thread)])?]);
+            rules.insert(libc::SYS_clone, threads_only()?);
             // The interface and program of a ring cannot be changed.
             let packet = libc::SOL_PACKET as u64;
             rules.insert(libc::SYS_setsockopt, vec![rule(&[(1, SeccompCmpOp::Ne, packet)])?]);
@@ -66,11 +66,13 @@ fn rules(part: Part) -> Result<Rules, seccompiler::BackendError> {
         Part::RingHelper => {
             rules.extend(RING_HELPER.iter().map(|call| (*call, Vec::new())));
             // Besides those of rings, the families that the C library uses to look up an interface by name.
-            let families = [libc::AF_PACKET, libc::AF_UNIX, libc::AF_NETLINK];
-            let families = families.map(|family| (0, SeccompCmpOp::Eq, family as u64));
-            let families =
-                families.iter().map(|one| rule(std::slice::from_ref(one))).collect::<Result<_, _>>()?;
-            rules.insert(libc::SYS_socket, families);
+            rules.insert(libc::SYS_socket, families(&[libc::AF_PACKET, libc::AF_UNIX, libc::AF_NETLINK])?);
+        }
+        Part::Sender => {
+            rules.extend(SENDER.iter().chain(LEGACY_OF_SENDER).map(|call| (*call, Vec::new())));
+            rules.insert(libc::SYS_clone, threads_only()?);
+            // The last is for the C library, which asks the kernel whether the host has addresses of IPv6.
+            rules.insert(libc::SYS_socket, families(&[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK])?);
         }
         Part::Mapper => {}
     }
@@ -87,6 +89,17 @@ fn rules(part: Part) -> Result<Rules, seccompiler::BackendError> {
         );
     }
     Ok(rules)
+}
+
+/// A new thread may share this process, and no new process may be made.
+fn threads_only() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let thread = libc::CLONE_THREAD as u64;
+    Ok(vec![rule(&[(0, SeccompCmpOp::MaskedEq(thread), thread)])?])
+}
+
+/// A socket may have one of these families.
+fn families(families: &[libc::c_int]) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    families.iter().map(|family| rule(&[(0, SeccompCmpOp::Eq, *family as u64)])).collect()
 }
 
 /// Calls of every process that are allowed for some arguments.
@@ -164,6 +177,58 @@ static RING_HELPER: &[i64] = &[
     libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2,
 ];
+
+/// Calls to look up a name, which loads modules of the C library and may take a thread, to connect, and to send and receive.
+static SENDER: &[i64] = &[
+    libc::SYS_openat,
+    libc::SYS_pread64,
+    libc::SYS_lseek,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_readlinkat,
+    libc::SYS_getdents64,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_membarrier,
+    libc::SYS_getcpu,
+    libc::SYS_uname,
+    libc::SYS_sysinfo,
+    libc::SYS_prlimit64,
+    libc::SYS_gettimeofday,
+    libc::SYS_clock_getres,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_ppoll,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_setsockopt,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_shutdown,
+];
+
+/// Those that later architectures have under other names only.
+#[cfg(target_arch = "x86_64")]
+static LEGACY_OF_SENDER: &[i64] = &[
+    libc::SYS_open,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_access,
+    libc::SYS_readlink,
+    libc::SYS_poll,
+    libc::SYS_select,
+    libc::SYS_time,
+    libc::SYS_arch_prctl,
+];
+#[cfg(not(target_arch = "x86_64"))]
+static LEGACY_OF_SENDER: &[i64] = &[];
 
 /// Calls of the thread that maps rings. None of them writes to a descriptor, duplicates it or passes it on.
 static MAPPER: &[i64] = &[

@@ -3,8 +3,8 @@
 
 use super::user::{Account, name_of};
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
-    RulesetError, RulesetStatus, Scope, path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 use rustix::fs::{Access as Wanted, OFlags, access};
 use rustix::io::Errno;
@@ -40,6 +40,8 @@ static SYSTEM: &[&str] = &[
 static PAGES: &[&str] = &[concat!(env!("CARGO_MANIFEST_DIR"), "/../../ui/dist")];
 #[cfg(not(debug_assertions))]
 static PAGES: &[&str] = &[];
+/// The port of DNS.
+const DNS: u16 = 53;
 /// Devices that may be written to.
 static DEVICES: &[&str] = &["/dev/null", "/dev/tty"];
 
@@ -157,6 +159,19 @@ impl Paths {
             .handle_access(AccessNet::from_all(KNOWN))?
             .scope(Scope::from_all(KNOWN))?
             .create()
+    }
+
+    /// Rules for a process that looks up names and connects to a port.
+    ///
+    /// # Errors
+    /// The kernel refuses the rules. A kernel without Landlock does not.
+    pub fn rules_of_sender(port: u16) -> Result<RulesetCreated, RulesetError> {
+        let reading: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
+        Self::nothing()?
+            .add_rules(path_beneath_rules(SYSTEM, reading))?
+            .add_rule(NetPort::new(port, AccessNet::ConnectTcp))?
+            // Answers of DNS that are too long for a datagram.
+            .add_rule(NetPort::new(DNS, AccessNet::ConnectTcp))
     }
 
     /// The rules of the kernel for these paths. Call it while the process may still reach all of them.

@@ -103,3 +103,38 @@ fn a_missing_user_is_an_error() {
     assert_eq!(error, "--user: no user no-such-user exists");
     assert!(Account::of_run(Some("root")).map_or(true, |user| user.is_none() || !Uid::effective().is_root()));
 }
+
+#[test]
+fn a_process_that_sends_connects_to_one_port() {
+    apart("privileges::tests::sending", Path::new("/"));
+}
+
+#[test]
+#[ignore = "run by a_process_that_sends_connects_to_one_port, in a separate process"]
+fn sending() {
+    if std::env::var_os("WEIR_CONFINED").is_none() {
+        return;
+    }
+    let [mine, other] = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let (to, elsewhere) = (mine.local_addr().unwrap(), other.local_addr().unwrap());
+    // Landlock knows ports since Linux 6.7.
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let number = |at: usize| release.split(['.', '-']).nth(at).and_then(|part| part.parse::<u32>().ok());
+    let knows_ports = (number(0), number(1)) >= (Some(6), Some(7));
+    helper::confine_sender(None, to.port()).unwrap();
+
+    TcpStream::connect(to).unwrap();
+    TcpStream::connect(("localhost", to.port())).unwrap();
+    assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
+    let refused = |error: std::io::Error| assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+    if knows_ports {
+        refused(TcpStream::connect(elsewhere).unwrap_err());
+    }
+    for path in ["/etc/passwd", "/proc/self/status", "/"] {
+        refused(File::open(path).unwrap_err());
+    }
+    refused(File::create("/tmp/weir-sending").unwrap_err());
+    refused(std::os::unix::net::UnixDatagram::unbound().unwrap_err());
+    refused(std::net::TcpListener::bind("127.0.0.1:0").unwrap_err());
+    refused(Command::new("/bin/true").status().unwrap_err());
+}

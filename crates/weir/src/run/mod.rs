@@ -13,6 +13,7 @@ mod reload;
 mod request;
 mod screen;
 mod second_pass;
+mod servers;
 mod short;
 mod summary;
 mod target_files;
@@ -40,10 +41,10 @@ use crate::outputs;
 use crate::privileges::{Account, Paths, explained};
 use crate::signals::{Signals, end_with_reader};
 use crate::subscriptions;
-use crate::syslog::{self, Syslog};
 use crate::times;
 use crate::turns::Turns;
 use crate::web_service::{Changes, WebService};
+use servers::Servers;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
@@ -128,8 +129,8 @@ pub struct Run {
     beside: Option<WebService>,
     /// The user to change to after the rings are open.
     user: Option<Account>,
-    /// The syslog server, opened before the privileges are dropped.
-    syslog: Option<Syslog>,
+    /// The servers that events are sent to.
+    servers: Servers,
     /// Failures of the files of packets and of extracted files.
     failures: Failures,
     /// What is counted of each log and packet file.
@@ -185,11 +186,8 @@ impl Run {
         let becomes = request.inputs.is_empty() || options.user.is_some();
         let user = if becomes { Account::of_run(options.user.as_deref()) } else { Ok(None) };
         let user = user.map_err(|error| (Exit::Usage, error))?;
-        let syslog = request.syslog.as_ref().map(|server| {
-            Syslog::open(server, anonymiser.is_some())
-                .map_err(|error| (Exit::Output, format!("syslog {server}: {error}")))
-        });
-        let syslog = syslog.transpose()?;
+        let servers = Servers::open(&request, user.as_ref(), anonymiser.is_some())
+            .map_err(|error| (Exit::Output, error))?;
         let signals = Signals::default();
         let configuration = match &beside {
             Some(beside) => Some(Arc::clone(&beside.configuration)),
@@ -247,7 +245,7 @@ impl Run {
             configuration,
             beside,
             user,
-            syslog,
+            servers,
             failures: Failures::default(),
             destinations,
             turns,
@@ -419,11 +417,8 @@ impl Run {
             let counts = self.counts_of_run(database::OUTPUT.name);
             opened.push(OpenOutput::of_pages(Box::new(store), counts));
         }
-        if let Some(syslog) = &self.syslog {
-            let failed = |error| (Exit::Output, format!("syslog: {error}"));
-            let again = Box::new(syslog.again().map_err(failed)?);
-            opened.push(OpenOutput::of_syslog(again, self.counts_of_run(syslog::NAME)));
-        }
+        let of_servers = self.servers.outputs(&self.destinations);
+        opened.extend(of_servers.map_err(|error| (Exit::Output, format!("servers of events: {error}")))?);
         Ok(opened)
     }
 

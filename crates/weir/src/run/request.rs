@@ -41,6 +41,8 @@ pub struct Request {
     pub logs: Option<(PathBuf, Vec<String>)>,
     /// The syslog server that events are sent to.
     pub syslog: Option<syslog::Destination>,
+    /// The certificates that a syslog server over TLS needs one of; the system's if there is no file.
+    pub syslog_roots: Option<PathBuf>,
     /// Nanoseconds after which logs are rotated.
     pub rotate: Option<u64>,
     /// Further rotation of logs.
@@ -167,6 +169,7 @@ impl Request {
             typed: typed::subscriptions(options).map_err(usage)?,
             logs,
             syslog: options.logs.syslog.clone().or_else(|| config.output.syslog.value.clone()),
+            syslog_roots: config.output.syslog_ca.value.clone(),
             rotate: options.logs.log_rotate.or(config.output.rotate.value),
             rolling: Rolling {
                 bytes: options.logs.log_rotate_size.or(config.output.rotate_size.value),
