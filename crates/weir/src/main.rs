@@ -42,6 +42,7 @@ mod online;
 mod outputs;
 mod place;
 mod printer;
+mod private;
 mod privileges;
 mod query;
 mod recent;

@@ -169,11 +169,11 @@ const OPENERS: [&str; 17] = [
     "weir/src/config/mod.rs",
     "weir/src/count.rs",
     "weir/src/generate.rs",
+    "weir/src/private.rs",
     "weir/src/remote.rs",
     "weir/src/run/request.rs",
     "weir/src/serve/mod.rs",
     "weir/src/serve/owner.rs",
-    "weir/src/serve/private.rs",
     "weir/src/signals.rs",
     "weir/src/syslog.rs",
 ];

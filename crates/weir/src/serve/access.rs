@@ -2,9 +2,9 @@
 
 use super::attempts::Attempts;
 use super::owner::Owners;
-use super::private;
 use super::rights::{Client, Right, Rights, is_name};
 use super::server::Connection;
+use crate::private;
 use argon2::password_hash::PasswordHasher;
 use argon2::{Argon2, PasswordVerifier};
 use axum::http::{HeaderMap, header};

@@ -15,7 +15,6 @@ mod live;
 mod owner;
 mod packet_source;
 mod pages;
-mod private;
 mod rights;
 mod routes;
 mod rows;

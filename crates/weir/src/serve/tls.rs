@@ -1,6 +1,6 @@
 //! The certificate and private key for TLS.
 
-use super::private;
+use crate::private;
 use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
