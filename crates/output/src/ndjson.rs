@@ -310,7 +310,8 @@ struct EventBody<'e> {
     text: String,
 }
 
-fn event_line(event: &Event) -> Vec<u8> {
+/// An event as its line of weir.ndjson, without the line's end.
+pub fn event_line(event: &Event) -> Vec<u8> {
     line("event", Some(event.times()), &EventBody { event, text: words(event, usize::MAX) })
 }
 

@@ -1,6 +1,6 @@
 //! What leaves a run: every log, packet file, directory and event, each as the end of the chain of a subscription.
 
-use crate::{database, syslog};
+use crate::{database, syslog, webhook};
 use serde::Serialize;
 use std::path::Path;
 use utoipa::ToSchema;
@@ -10,7 +10,7 @@ use weir_engine::{Plan, Target, judge_of};
 /// Something that leaves a run.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, ToSchema)]
 pub struct Leaving {
-    /// What it is: `log`, `log of the run`, `packet file`, `directory`, `store`, `syslog`, `names` or `event`.
+    /// What it is: `log`, `log of the run`, `packet file`, `directory`, `store`, `syslog`, `webhook`, `names` or `event`.
     pub what: String,
     /// Its name; of a file without its directory, unless it is shown to the user who started the program.
     pub to: String,
@@ -36,6 +36,7 @@ fn kind(target: &Target) -> &'static str {
     match target {
         Target::Rows(rows) if *rows.log == *database::OUTPUT.name => "store",
         Target::Rows(rows) if *rows.log == *syslog::NAME => "syslog",
+        Target::Rows(rows) if *rows.log == *webhook::NAME => "webhook",
         _ => target.kind(),
     }
 }

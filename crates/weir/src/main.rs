@@ -65,6 +65,7 @@ mod triggers;
 mod turns;
 mod typed;
 mod web_service;
+mod webhook;
 
 use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};

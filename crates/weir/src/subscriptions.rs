@@ -167,7 +167,7 @@ type Files<'r> = (&'r WriteCalls, Option<&'r (PathBuf, Limits)>);
 pub fn of_options(
     options: &cli::RunOptions,
     (packets, extracted): Files<'_>,
-    (logs, has_syslog): (Vec<SubscriptionSpec>, bool),
+    (logs, servers): (Vec<SubscriptionSpec>, &[&str]),
     is_read: bool,
     ports: usize,
 ) -> Vec<Subscription> {
@@ -193,7 +193,7 @@ pub fn of_options(
     let is_read = is_read || !specs.is_empty();
     // The numbers of the others do not depend on the logs.
     specs.extend(logs);
-    specs.extend(has_syslog.then(of_syslog));
+    specs.extend(servers.iter().map(|server| of_server(server)));
     let mut subscriptions: Vec<Subscription> = numbered(specs).collect();
     if is_read || !options.numeric {
         let call = FunctionCall::new("unidentified").with("ports", ports);
@@ -249,10 +249,11 @@ pub fn of_logs(logs: &[Log]) -> Vec<SubscriptionSpec> {
     logs.iter().filter_map(of_log).collect()
 }
 
-/// The subscription of syslog to events.
-fn of_syslog() -> SubscriptionSpec {
-    let call = FunctionCall::new("rows").with("of", "event").with("to", syslog::NAME).with("bodies", "no");
-    SubscriptionSpec::delivering("--syslog", Level::Record, vec![call])
+/// The subscription of a server, by its name among the outputs, to events.
+fn of_server(server: &str) -> SubscriptionSpec {
+    let call = FunctionCall::new("rows").with("of", "event").with("to", server).with("bodies", "no");
+    let name = if server == syslog::NAME { "--syslog" } else { server };
+    SubscriptionSpec::delivering(name, Level::Record, vec![call])
 }
 
 /// The subscription of a log to its rows; `None` if it has only counts.

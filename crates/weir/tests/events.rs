@@ -4,10 +4,12 @@
 
 mod support;
 
+use hmac::{Hmac, Mac};
 use serde_json::Value;
+use sha2::Sha256;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -481,6 +483,73 @@ fn events_are_sent_to_a_syslog_server() {
     weir([text(&sample()), "-q", "--config", text(&file)]).exits(0).quietly();
     assert!(server.recv(&mut [0; 4096]).unwrap() > 100);
     weir([text(&sample()), "--syslog", "tcp:"]).exits(1).says("expected `udp:HOST`");
+}
+
+/// Answers each request of HTTP with 200 until the client leaves. Returns the headers and the body of each.
+fn posted(server: TcpListener) -> Vec<(String, String)> {
+    let mut from = BufReader::new(server.accept().unwrap().0);
+    let mut all = Vec::new();
+    loop {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if from.read_line(&mut head).unwrap_or(0) == 0 {
+                return all;
+            }
+        }
+        let head = head.to_ascii_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let mut body = vec![0; length.unwrap().parse().unwrap()];
+        from.read_exact(&mut body).unwrap();
+        all.push((head, String::from_utf8(body).unwrap()));
+        from.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").unwrap();
+    }
+}
+
+#[test]
+fn events_are_posted_to_a_webhook() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let heard = std::thread::spawn(move || posted(server));
+    let folder = tempfile::tempdir().unwrap();
+    let key = put(folder.path(), "key", b"secret\n");
+    fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let hook = format!("webhook = \"http://localhost:{port}/a?b\"\n");
+    let toml = format!("[output]\n{hook}webhook_secret_file = \"{}\"\n", text(&key));
+    let file = put(folder.path(), "weir.toml", toml.as_bytes());
+    let out = folder.path().join("out");
+    let config = ["--config", text(&file), "-o", text(&out), "--log", "ndjson"];
+    weir([text(&sample()), "-q"].into_iter().chain(config)).exits(0).quietly();
+    let heard = heard.join().unwrap();
+    let lines = read(&out, "weir.ndjson");
+    let lines: Vec<&str> = lines.lines().filter(|line| line.contains("\"kind\":\"event\"")).collect();
+    assert_eq!(heard.iter().map(|(_, body)| body.as_str()).collect::<Vec<_>>(), lines);
+    assert_eq!(lines.len(), 2);
+    for (head, body) in &heard {
+        assert!(head.starts_with("post /a?b http/1.1\r\n"), "{head}");
+        assert!(head.contains("content-type: application/json\r\n"), "{head}");
+        let mut mac = Hmac::<Sha256>::new_from_slice(b"secret").unwrap();
+        mac.update(body.as_bytes());
+        let signature: String =
+            mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(head.contains(&format!("x-weir-signature: sha256={signature}\r\n")), "{head}");
+    }
+    // The plan has no path of the address, which may be a secret.
+    let plan = weir(["explain", "--plan", text(&sample()), "--config", text(&file)]).exits(0);
+    let plan = plan.prints(&format!("http://localhost:{port}")).text();
+    assert!(!plan.contains("a?b"), "{plan}");
+    fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    weir([text(&sample()), "-q", "--config", text(&file)]).exits(4).says("chmod 600");
+}
+
+#[test]
+fn a_webhook_that_hangs_holds_up_the_end_of_a_run_for_a_limited_time() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let toml = format!("[output]\nwebhook = \"http://{}\"\n", server.local_addr().unwrap());
+    let file = put(folder.path(), "weir.toml", toml.as_bytes());
+    // It listens, and never answers.
+    let ran = weir([text(&sample()), "-q", "--config", text(&file)]).exits(4);
+    ran.says("webhook: 2 messages were not sent: no answer");
 }
 
 /// Reads a message, whose octets are counted before it.

@@ -720,7 +720,7 @@ export interface Leaving {
   subscription: number | null;
   /** Its name; of a file without its directory, unless it is shown to the user who started the program. */
   to: string;
-  /** What it is: `log`, `log of the run`, `packet file`, `directory`, `store`, `syslog`, `names` or `event`. */
+  /** What it is: `log`, `log of the run`, `packet file`, `directory`, `store`, `syslog`, `webhook`, `names` or `event`. */
   what: string;
 }
 

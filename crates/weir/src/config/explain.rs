@@ -94,6 +94,17 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
             config.output.syslog.value.as_ref().map_or("none".to_owned(), ToString::to_string),
             config.output.syslog.line,
         ),
+        (
+            "output.webhook",
+            config.output.webhook.value.as_ref().map_or("none".to_owned(), ToString::to_string),
+            config.output.webhook.line,
+        ),
+        (
+            "output.webhook_secret_file",
+            path(&config.output.webhook_secret_file.value),
+            config.output.webhook_secret_file.line,
+        ),
+        ("output.webhook_ca", path(&config.output.webhook_ca.value), config.output.webhook_ca.line),
         ("output.syslog_ca", path(&config.output.syslog_ca.value), config.output.syslog_ca.line),
         (
             "server.listen",

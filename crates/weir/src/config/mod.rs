@@ -32,7 +32,7 @@ pub use store::StoreSettings;
 use crate::fields::RunFields;
 use crate::privileges::{Account, Unwritable, act_as, may_create_in, may_write};
 use crate::triggers::TriggerSpec;
-use crate::{outputs, syslog};
+use crate::{outputs, syslog, webhook};
 use fault::Fault;
 use read::{ConfigReader, Key, Node};
 use std::collections::{BTreeSet, HashMap};
@@ -131,6 +131,12 @@ pub struct Output {
     pub syslog: Setting<Option<syslog::Destination>>,
     /// Certificates of the authorities that a syslog server over TLS needs one of, in place of the system's.
     pub syslog_ca: Setting<Option<PathBuf>>,
+    /// The address that events are posted to.
+    pub webhook: Setting<Option<webhook::Address>>,
+    /// The file with the key of the signatures of what is posted.
+    pub webhook_secret_file: Setting<Option<PathBuf>>,
+    /// Certificates of the authorities that a webhook needs one of, in place of the system's.
+    pub webhook_ca: Setting<Option<PathBuf>>,
 }
 
 /// What Ourmon's lines of hosts that may be worms have.
@@ -187,6 +193,9 @@ impl Default for Output {
             rotate_size: Setting::default(),
             syslog: Setting::default(),
             syslog_ca: Setting::default(),
+            webhook: Setting::default(),
+            webhook_secret_file: Setting::default(),
+            webhook_ca: Setting::default(),
             zstd: Setting::default(),
         }
     }
@@ -505,7 +514,7 @@ static MON_KEYS: [Key<Mon>; 3] = [
     },
 ];
 
-static OUTPUT_KEYS: [Key<Output>; 7] = [
+static OUTPUT_KEYS: [Key<Output>; 10] = [
     Key {
         name: "syslog",
         takes: "a server, such as \"udp:192.0.2.1\", \"tcp:192.0.2.1\", \"tls:log.example\" or \"unix:/dev/log\"",
@@ -520,6 +529,30 @@ static OUTPUT_KEYS: [Key<Output>; 7] = [
         read: |r, node, output| {
             let path = r.path(node).map(Some);
             r.set(node, path, &mut output.syslog_ca);
+        },
+    },
+    Key {
+        name: "webhook",
+        takes: "an address, such as \"https://host.example/path\"",
+        read: |r, node, output| {
+            let address = r.parsed(node, str::parse).map(Some);
+            r.set(node, address, &mut output.webhook);
+        },
+    },
+    Key {
+        name: "webhook_secret_file",
+        takes: "a file with a key, such as \"/etc/weir/webhook.key\"",
+        read: |r, node, output| {
+            let path = r.path(node).map(Some);
+            r.set(node, path, &mut output.webhook_secret_file);
+        },
+    },
+    Key {
+        name: "webhook_ca",
+        takes: "a file of certificates, such as \"/etc/weir/webhook-ca.pem\"",
+        read: |r, node, output| {
+            let path = r.path(node).map(Some);
+            r.set(node, path, &mut output.webhook_ca);
         },
     },
     Key {

@@ -328,7 +328,7 @@ impl Run {
         built_in.extend(subscriptions::of_options(
             options,
             files,
-            (given, request.syslog.is_some()),
+            (given, &request.servers()),
             is_read,
             ports,
         ));

@@ -6,7 +6,7 @@ use crate::cli::{Cli, Command};
 use crate::desk::Described;
 use crate::exit::{Exit, complain, print};
 use crate::leaving::Leaving;
-use crate::syslog;
+use crate::{syslog, webhook};
 use clap::Parser;
 use std::fmt::Write as _;
 use weir_engine::{Plan, Target};
@@ -38,9 +38,14 @@ pub fn explain(options: &[String], json: bool) -> Exit {
         let mut described = desk.described();
         described.leaves = desk.leaves();
         described.leaves.extend(without_rows(&logs, &plan));
-        if let Some(server) = &request.syslog {
-            let of_syslog = described.leaves.iter_mut().filter(|one| one.what == syslog::NAME);
-            of_syslog.for_each(|one| one.to = server.to_string());
+        let servers = [
+            (syslog::NAME, request.syslog.as_ref().map(ToString::to_string)),
+            // The path of a webhook may be a secret.
+            (webhook::NAME, request.webhook.as_ref().map(webhook::Address::server)),
+        ];
+        for (name, server) in servers.into_iter().filter_map(|(name, server)| Some((name, server?))) {
+            let of_server = described.leaves.iter_mut().filter(|one| one.what == name);
+            of_server.for_each(|one| one.to.clone_from(&server));
         }
         described.leaves.sort_by_key(|one| one.subscription);
         Ok(described)

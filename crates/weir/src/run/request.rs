@@ -9,7 +9,7 @@ use crate::inputs::{inputs, words};
 use crate::outputs;
 use crate::requested::WriteCalls;
 use crate::triggers::TriggerSpec;
-use crate::{subscriptions, syslog, times, typed};
+use crate::{subscriptions, syslog, times, typed, webhook};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use weir_api::{Subscription, SubscriptionSpec};
@@ -43,6 +43,12 @@ pub struct Request {
     pub syslog: Option<syslog::Destination>,
     /// The certificates that a syslog server over TLS needs one of; the system's if there is no file.
     pub syslog_roots: Option<PathBuf>,
+    /// The webhook that events are posted to.
+    pub webhook: Option<webhook::Address>,
+    /// The file with the key of its signatures.
+    pub webhook_secret: Option<PathBuf>,
+    /// The certificates that a webhook over HTTPS needs one of; the system's if there is no file.
+    pub webhook_roots: Option<PathBuf>,
     /// Nanoseconds after which logs are rotated.
     pub rotate: Option<u64>,
     /// Further rotation of logs.
@@ -97,6 +103,12 @@ fn command_meant(word: &str) -> Option<String> {
 }
 
 impl Request {
+    /// The servers that events are sent to, by their names among the outputs.
+    pub fn servers(&self) -> Vec<&'static str> {
+        let syslog = self.syslog.as_ref().map(|_| syslog::NAME);
+        syslog.into_iter().chain(self.webhook.as_ref().map(|_| webhook::NAME)).collect()
+    }
+
     /// Combines the command line and the configuration. The error is a message for the user.
     pub fn new(options: &cli::RunOptions) -> Result<Request, (Exit, String)> {
         let usage = |error| (Exit::Usage, error);
@@ -170,6 +182,9 @@ impl Request {
             logs,
             syslog: options.logs.syslog.clone().or_else(|| config.output.syslog.value.clone()),
             syslog_roots: config.output.syslog_ca.value.clone(),
+            webhook: config.output.webhook.value.clone(),
+            webhook_secret: config.output.webhook_secret_file.value.clone(),
+            webhook_roots: config.output.webhook_ca.value.clone(),
             rotate: options.logs.log_rotate.or(config.output.rotate.value),
             rolling: Rolling {
                 bytes: options.logs.log_rotate_size.or(config.output.rotate_size.value),

@@ -4,17 +4,23 @@ use super::Request;
 use crate::collector::OpenOutput;
 use crate::delivered::{DestinationKind, Destinations};
 use crate::privileges::Account;
-use crate::senders::{Process, Sender, Settings, roots};
+use crate::senders::{Process, Sender, Settings, Tries, roots};
 use crate::syslog::{self, Destination, Syslog};
+use crate::{private, webhook};
 use std::io;
 use weir_output::Output;
+use weir_output::ndjson::event_line;
 use weir_output::syslog::message;
 
 /// What was opened before the privileges are dropped.
 #[derive(Debug)]
 pub struct Servers {
     syslog: Option<ServerOfSyslog>,
+    webhook: Option<Process>,
 }
+
+/// How often an event is posted.
+const POSTS: Tries = Tries::AtMost(3);
 
 /// A server of syslog.
 #[derive(Debug)]
@@ -35,7 +41,11 @@ impl Servers {
             open_syslog(server, request, user, is_anonymised)
                 .map_err(|error| format!("syslog {server}: {error}"))
         });
-        Ok(Self { syslog: syslog.transpose()? })
+        let webhook = request.webhook.as_ref().map(|address| {
+            open_webhook(address, request, user)
+                .map_err(|error| format!("webhook {}: {error}", address.server()))
+        });
+        Ok(Self { syslog: syslog.transpose()?, webhook: webhook.transpose()? })
     }
 
     /// The outputs, after the privileges are dropped.
@@ -51,13 +61,36 @@ impl Servers {
                 ServerOfSyslog::Connection(process, host) => {
                     let (host, counts) = (host.clone(), delivered.clone());
                     let message = move |event: &_| message(event, &host).into_bytes();
-                    Box::new(Sender::start(syslog::NAME, process.again()?, message, counts)?)
+                    Box::new(Sender::start(syslog::NAME, process.again()?, Tries::All, message, counts)?)
                 }
             };
             opened.push(OpenOutput::of_server(syslog::NAME, output, delivered));
         }
+        if let Some(process) = &self.webhook {
+            let delivered = destinations.of(DestinationKind::OfRun, webhook::NAME);
+            let output =
+                Sender::start(webhook::NAME, process.again()?, POSTS, event_line, delivered.clone())?;
+            opened.push(OpenOutput::of_server(webhook::NAME, Box::new(output), delivered));
+        }
         Ok(opened)
     }
+}
+
+fn open_webhook(
+    address: &webhook::Address,
+    request: &Request,
+    user: Option<&Account>,
+) -> Result<Process, String> {
+    let secret = request.webhook_secret.as_ref().map(|path| {
+        let bytes = private::read(path)?;
+        // Editors end a file with a line break, which is not part of the key.
+        let key = bytes.trim_ascii_end().to_vec();
+        if key.is_empty() { Err(format!("{}: expected a key", path.display())) } else { Ok(key) }
+    });
+    let secret = secret.transpose()?;
+    let trusted = address.is_secure().then(|| roots(request.webhook_roots.as_deref())).transpose()?;
+    let settings = Settings::webhook(address.to_string(), address.place().port, secret, trusted);
+    Process::start(&settings, user).map_err(|error| error.to_string())
 }
 
 fn open_syslog(

@@ -11,9 +11,10 @@ mod queue;
 mod roots;
 mod settings;
 mod stream;
+mod webhook;
 
 pub use process::{Process, run};
-pub use queue::Sender;
+pub use queue::{Sender, Tries};
 pub use roots::roots;
 pub use settings::Settings;
 

@@ -2,6 +2,7 @@
 
 use super::settings::Settings;
 use super::stream::Stream;
+use super::webhook::Webhook;
 use super::{Answer, Destination, frames};
 use crate::exit::{Exit, complain};
 use crate::privileges::{Account, helper};
@@ -117,6 +118,9 @@ fn open(settings: &Settings) -> Result<Box<dyn Destination>, String> {
     match settings {
         Settings::Stream { place, roots, patience } => {
             Ok(Box::new(Stream::new(place.clone(), roots.as_deref(), *patience)?))
+        }
+        Settings::Webhook { url, secret, roots, patience, .. } => {
+            Ok(Box::new(Webhook::new(url.clone(), secret.clone(), roots.as_deref(), *patience)))
         }
     }
 }

@@ -21,6 +21,15 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Maximum pause.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
+/// How often a message is tried.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Tries {
+    /// Until it has left. The messages after it wait.
+    All,
+    /// At most this number of times. Then it is lost.
+    AtMost(u32),
+}
+
 /// An output whose events are sent by a process. It never waits, except at the end, for at most [`END`].
 pub struct Sender {
     /// Its name, with which its errors begin.
@@ -119,9 +128,9 @@ impl Shared {
     }
 
     /// Sends all messages until the end.
-    fn work(&self, process: &Process) {
+    fn work(&self, process: &Process, tries: Tries) {
         while let Some(message) = self.next() {
-            match self.deliver(process, &message) {
+            match self.deliver(process, &message, tries) {
                 Outcome::Sent => {
                     let mut state = self.state();
                     (state.is_busy, state.is_failing, state.is_reported) = (false, false, false);
@@ -149,9 +158,8 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Tries until the message has left. Those after it wait.
-    fn deliver(&self, process: &Process, message: &[u8]) -> Outcome {
-        let mut pause = PAUSE;
+    fn deliver(&self, process: &Process, message: &[u8], tries: Tries) -> Outcome {
+        let (mut pause, mut tried) = (PAUSE, 0);
         loop {
             let why = match process.send(message) {
                 Ok(Answer::Sent) => return Outcome::Sent,
@@ -159,7 +167,12 @@ impl Shared {
                 Ok(Answer::Failed(why)) => why,
                 Err(error) => return Outcome::Over(format!("the process that sends has ended: {error}")),
             };
-            self.state().fail(why.clone());
+            tried += 1;
+            match tries {
+                Tries::AtMost(most) if tried >= most => return Outcome::Lost(why),
+                Tries::AtMost(_) => {}
+                Tries::All => self.state().fail(why.clone()),
+            }
             if !self.pause(pause) {
                 return Outcome::Over(why);
             }
@@ -185,13 +198,14 @@ impl Sender {
     pub fn start(
         name: &'static str,
         process: Process,
+        tries: Tries,
         message: impl Fn(&Event) -> Vec<u8> + Send + 'static,
         delivered: Arc<Delivered>,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let (of_thread, to) = (Arc::clone(&shared), process.again()?);
         let thread = std::thread::Builder::new().name(name.to_owned());
-        let thread = Some(thread.spawn(move || of_thread.work(&to))?);
+        let thread = Some(thread.spawn(move || of_thread.work(&to, tries))?);
         Ok(Self { name, message: Box::new(message), shared, process, thread, delivered })
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A destination, with all that a connection to it needs.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Deserialize, Serialize)]
 pub enum Settings {
     /// Messages of syslog over TCP, counted by octets (RFC 6587, 3.4.1).
     Stream {
@@ -19,6 +19,19 @@ pub enum Settings {
         /// Maximum time of a connection's beginning, and of writing a message.
         patience: Duration,
     },
+    /// Requests by POST.
+    Webhook {
+        /// The address.
+        url: String,
+        /// Its port.
+        port: u16,
+        /// Key of the signatures; without one there are none.
+        secret: Option<Vec<u8>>,
+        /// For HTTPS, the certificates that are trusted, in PEM format.
+        roots: Option<String>,
+        /// Maximum time of a request.
+        patience: Duration,
+    },
 }
 
 impl Settings {
@@ -27,10 +40,16 @@ impl Settings {
         Self::Stream { place, roots, patience: PATIENCE }
     }
 
+    /// A webhook, with the key of its signatures; over HTTPS if there are certificates.
+    pub fn webhook(url: String, port: u16, secret: Option<Vec<u8>>, roots: Option<String>) -> Self {
+        Self::Webhook { url, port, secret, roots, patience: PATIENCE }
+    }
+
     /// The port to connect to.
     pub fn port(&self) -> u16 {
         match self {
             Self::Stream { place, .. } => place.port,
+            Self::Webhook { port, .. } => *port,
         }
     }
 }

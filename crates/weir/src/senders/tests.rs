@@ -1,9 +1,9 @@
 //! Servers that read, close, hang and return, each in a thread of the test.
 
 use super::frames;
-use super::{Answer, Process, Sender, Settings};
+use super::{Answer, Process, Sender, Settings, Tries};
 use crate::place::Place;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,9 +48,9 @@ fn event(count: u64) -> Event {
 }
 
 /// An output that sends the counts of events.
-fn counts(process: Process) -> Sender {
+fn counts(process: Process, tries: Tries) -> Sender {
     let message = |event: &Event| event.count.to_string().into_bytes();
-    Sender::start("test", process, message, Arc::default()).unwrap()
+    Sender::start("test", process, tries, message, Arc::default()).unwrap()
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn messages_wait_for_a_server_that_starts_later_and_the_failure_is_reported_once
     let (listener, place) = listener();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let mut output = counts(Process::inside(&stream(place, None, LONG)));
+    let mut output = counts(Process::inside(&stream(place, None, LONG)), Tries::All);
     output.event(&event(1)).unwrap();
     output.event(&event(2)).unwrap();
     let error = loop {
@@ -158,7 +158,7 @@ fn messages_wait_for_a_server_that_starts_later_and_the_failure_is_reported_once
 fn a_server_that_never_answers_loses_what_has_no_room_and_the_end_does_not_wait_for_it() {
     // The other end of the process is never read.
     let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-    let mut output = counts(Process::of(ours));
+    let mut output = counts(Process::of(ours), Tries::AtMost(3));
     let delivered = Arc::clone(output.delivered());
     for count in 0..1_100 {
         delivered.offer(1);
@@ -171,4 +171,77 @@ fn a_server_that_never_answers_loses_what_has_no_room_and_the_end_does_not_wait_
     assert!(error.starts_with("test: 1100 messages were not sent"), "{error}");
     let counts = delivered.count();
     assert_eq!((counts.offered, counts.written, counts.lost), (1_100, 0, 1_100));
+}
+
+/// Answers requests with these status lines and headers, each over a connection of its own. Returns the bodies.
+fn answering(listener: TcpListener, answers: Vec<String>) -> std::thread::JoinHandle<Vec<String>> {
+    std::thread::spawn(move || {
+        let mut bodies = Vec::new();
+        for answer in answers {
+            let mut from = BufReader::new(accept(&listener));
+            let (mut length, mut line) = (0, String::new());
+            while from.read_line(&mut line).unwrap() > 2 {
+                let lower = line.to_ascii_lowercase();
+                length =
+                    lower.strip_prefix("content-length:").map_or(length, |text| text.trim().parse().unwrap());
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            from.read_exact(&mut body).unwrap();
+            bodies.push(String::from_utf8(body).unwrap());
+            let text = format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            from.get_mut().write_all(text.as_bytes()).unwrap();
+        }
+        bodies
+    })
+}
+
+fn webhook(place: &Place, patience: Duration) -> Settings {
+    Settings::Webhook {
+        url: format!("http://{place}/x"),
+        port: place.port,
+        secret: None,
+        roots: None,
+        patience,
+    }
+}
+
+#[test]
+fn a_webhook_that_fails_may_be_tried_again_and_one_that_refuses_or_redirects_is_not() {
+    let (listener, place) = listener();
+    let (elsewhere, other) = self::listener();
+    elsewhere.set_nonblocking(true).unwrap();
+    let redirect = format!("302 Found\r\nlocation: http://{other}/");
+    let answers = ["200 OK", "204 No Content", "500 Wrong", "429 Many", "404 Not Found", &redirect];
+    let server = answering(listener, answers.map(str::to_owned).to_vec());
+    let process = Process::inside(&webhook(&place, LONG));
+    let answer = |body: &str| process.send(body.as_bytes()).unwrap();
+    assert_eq!([answer("1"), answer("2")], [Answer::Sent, Answer::Sent]);
+    let status = |status: u16| format!("answered with {status}");
+    assert_eq!([answer("3"), answer("4")], [500, 429].map(|code| Answer::Failed(status(code))));
+    assert_eq!([answer("5"), answer("6")], [404, 302].map(|code| Answer::Refused(status(code))));
+    assert_eq!(server.join().unwrap(), ["1", "2", "3", "4", "5", "6"]);
+    assert!(elsewhere.accept().is_err(), "a redirect was followed");
+    assert!(matches!(answer("7"), Answer::Failed(_)), "nothing listens");
+}
+
+#[test]
+fn a_webhook_that_hangs_fails_after_a_while() {
+    let (_listener, place) = listener();
+    let process = Process::inside(&webhook(&place, Duration::from_millis(50)));
+    assert!(matches!(process.send(b"1").unwrap(), Answer::Failed(_)));
+}
+
+#[test]
+fn an_event_is_posted_three_times_at_most() {
+    let (listener, place) = listener();
+    let answers = ["500 Wrong", "200 OK", "503 Wrong", "500 Wrong", "429 Many", "404 Not Found", "200 OK"];
+    let server = answering(listener, answers.map(str::to_owned).to_vec());
+    let mut output = counts(Process::inside(&webhook(&place, LONG)), Tries::AtMost(3));
+    for count in 1..=4 {
+        output.event(&event(count)).unwrap();
+    }
+    assert_eq!(server.join().unwrap(), ["1", "1", "2", "2", "2", "3", "4"]);
+    let error = output.finish().unwrap_err().to_string();
+    assert_eq!(error, "test: 2 messages were not sent: answered with 404");
 }
