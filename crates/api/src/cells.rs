@@ -3,8 +3,9 @@
 //! Outputs read this view and know no shape of [`Reading`], so that a new shape or a new column is in every output.
 
 use crate::{
-    Count, Datum, DistinctCount, Fold, Folded, Histogram, Key, Reading, SampledValues, Series, Shown, Sketch,
-    Sweep, SynCounts, SynHost, Table, TableColumn, TableRow, Top, Trials, UdpHost, WorkWeight, mac_text,
+    Count, Datum, DistinctCount, DistinctValues, Fold, Folded, Histogram, Key, NAMES, Reading, SampledValues,
+    Series, Shown, Sketch, Sweep, SynCounts, SynHost, Table, TableColumn, TableRow, Top, Trials, UdpHost,
+    WorkWeight, mac_text, table::names_text,
 };
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -68,6 +69,8 @@ pub enum ColumnKind {
     Max,
     /// Number of distinct values.
     Distinct,
+    /// Distinct names.
+    Names,
     /// The latest value.
     Last,
     /// Some of the values, with their counts.
@@ -392,7 +395,7 @@ fn of_table(table: &Table) -> Cells<'_> {
         columns.extend(OF_UDP);
     }
     // Whether a row is exact stands after the last number that can be an estimate.
-    let last_estimate = schema.columns.iter().rposition(|column| column.fold == Fold::Distinct);
+    let last_estimate = schema.columns.iter().rposition(is_estimated);
     for (at, column) in schema.columns.iter().enumerate() {
         add_columns(&mut columns, column);
         if last_estimate == Some(at) {
@@ -426,6 +429,20 @@ fn of_table(table: &Table) -> Cells<'_> {
     cells
 }
 
+/// Whether a column has numbers that can be estimates.
+fn is_estimated(column: &TableColumn) -> bool {
+    column.fold == Fold::Distinct && column.unit != NAMES
+}
+
+/// The names of a column of them, or their number where they are not known any more.
+fn names(distinct: &DistinctValues) -> Cell<'static> {
+    match distinct.values() {
+        Some(values) if values.is_empty() => Cell::Nothing,
+        Some(values) => Cell::Text(Cow::Owned(names_text(&values))),
+        None => Cell::Whole(distinct.estimate()),
+    }
+}
+
 /// What keys without a row have; `None` if nothing is missing, or if it is not counted.
 fn rest_of(table: &Table) -> Option<Row<'_>> {
     let shed = table.shed.as_ref().filter(|_| table.absent > 0)?;
@@ -436,7 +453,7 @@ fn rest_of(table: &Table) -> Option<Row<'_>> {
         Fold::Sketch => vec![Cell::Nothing; QUANTILES.len()],
         _ => vec![Cell::Nothing],
     });
-    let has_flag = table.schema.columns.iter().any(|column| column.fold == Fold::Distinct);
+    let has_flag = table.schema.columns.iter().any(is_estimated);
     // Whether it is exact stands after the last estimate; a table that counts what it sheds has none.
     let values = (!has_flag).then(|| keys.chain(sums).collect())?;
     Some(Row { label: Label::Text("no row"), values, error: Some(table.absent) })
@@ -447,6 +464,7 @@ fn add_columns<'r>(columns: &mut Vec<Column<'r>>, column: &'r TableColumn) {
         Fold::Sum => ColumnKind::Sum,
         Fold::Min => ColumnKind::Min,
         Fold::Max => ColumnKind::Max,
+        Fold::Distinct if column.unit == NAMES => ColumnKind::Names,
         Fold::Distinct => ColumnKind::Distinct,
         Fold::Last => ColumnKind::Last,
         Fold::Sample => ColumnKind::Sample,
@@ -483,6 +501,7 @@ fn of_row<'r>(table: &'r Table, row: &'r TableRow, last_estimate: Option<usize>)
         match value {
             Folded::Sum(sum) => values.push(Cell::Whole(*sum)),
             Folded::Min(value) | Folded::Max(value) => values.push(value.map_or(Cell::Nothing, number)),
+            Folded::Distinct(distinct) if column.unit == NAMES => values.push(names(distinct)),
             Folded::Distinct(distinct) => values.push(Cell::Whole(distinct.estimate())),
             Folded::Last(value) => {
                 values.push(value.as_ref().map_or(Cell::Nothing, |(_, value)| datum(value)))

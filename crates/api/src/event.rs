@@ -4,7 +4,7 @@
 //! number of workers. Two events of one kind, origin and subject are one event. The program keeps events open, adds what is
 //! found later, and ends them when nothing was found for [`Event::quiet`].
 
-use crate::{Folded, Interval, LINE};
+use crate::{Folded, Interval, LINE, NAMES};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
@@ -435,6 +435,7 @@ impl Evidence {
     /// Rewrites distinct values and times, as far as they are not only numbers. Lines of files are left out: see [`LINE`].
     pub fn map(&mut self, mut value: impl FnMut(u128) -> u128, time: impl Fn(u64) -> u64) {
         match &mut self.value {
+            Folded::Distinct(_) if self.unit == NAMES => {}
             Folded::Distinct(values) => values.rename(&mut value),
             Folded::Sample(sample) => sample.rename(&mut value),
             Folded::Min(Some(at)) | Folded::Max(Some(at)) if self.unit == "time" => *at = time(*at),

@@ -77,8 +77,8 @@ pub use subscription::{
 };
 pub use syn::{SYN, SynCounts, SynHost, WORM_DIFFERENCE, WorkWeight};
 pub use table::{
-    Datum, Fold, Folded, KeyColumn, LINE, NETWORK_NAMES, OWN_WORDS, Rewrite, Schema, Shown, Table,
-    TableColumn, TableRow, mac_text,
+    Datum, Fold, Folded, KeyColumn, LINE, NAMES, NETWORK_NAMES, OWN_WORDS, Rewrite, Schema, Shown, Table,
+    TableColumn, TableRow, mac_text, name_number,
 };
 pub use top::{Key, Top, TopRow};
 pub use udp::{UDP, UdpHost};

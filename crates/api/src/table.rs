@@ -90,6 +90,25 @@ pub const NETWORK_NAMES: &str = "network names";
 /// The unit of a column with lines of a file of the user's, by maximum. The file says which address or name is meant, so that
 /// a line is left out where these are anonymised.
 pub const LINE: &str = "line";
+/// The unit of a column of distinct names, each as the number that [`name_number`] gives. They are words of the program or of the
+/// configuration, so that they are never anonymised.
+pub const NAMES: &str = "names";
+
+/// The number of a name in a column of [`NAMES`]: its bytes, of which the first 16 count.
+pub fn name_number(name: &str) -> u128 {
+    name.bytes().take(16).fold(0, |number, byte| number << 8 | u128::from(byte))
+}
+
+/// The names of the numbers, in order: letters side by side, longer ones with spaces between them.
+pub(crate) fn names_text(numbers: &[u128]) -> String {
+    let name = |number: &u128| {
+        let bytes: Vec<u8> = number.to_be_bytes().into_iter().filter(|byte| *byte > 0).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let mut names: Vec<String> = numbers.iter().map(name).collect();
+    names.sort_unstable();
+    names.join(if names.iter().all(|name| name.chars().count() == 1) { "" } else { " " })
+}
 
 /// A column of values.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -424,6 +443,7 @@ impl Table {
             }
             for (folded, column) in row.values.iter_mut().zip(self.schema.columns.iter()) {
                 match folded {
+                    Folded::Distinct(_) if column.unit == NAMES => {}
                     Folded::Distinct(values) => values.rename(&mut |value| by.rewrite_number(value)),
                     Folded::Sample(sample) => sample.rename(&mut |value| by.rewrite_number(value)),
                     Folded::Last(Some((at, datum))) => {
@@ -502,6 +522,33 @@ mod tests {
 
     const fn of(name: &'static str, fold: Fold) -> TableColumn {
         TableColumn::new(name, fold, "", "A column.")
+    }
+
+    #[test]
+    fn names_are_shown_in_order_and_keep_their_numbers() {
+        let text =
+            |names: &[&str]| names_text(&names.iter().map(|name| name_number(name)).collect::<Vec<_>>());
+        assert_eq!(text(&["G", "B", "I"]), "BGI");
+        assert_eq!(text(&["tls", "bt_dht", "http"]), "bt_dht http tls");
+        assert_eq!((text(&["a", "tls"]), text(&[])), ("a tls".to_owned(), String::new()));
+        assert_eq!(text(&["portmapper_and_more"]), "portmapper_and_m");
+        let mut names = DistinctValues::default();
+        names.add(name_number("B"));
+        let schema = Arc::new(Schema {
+            name: Cow::Borrowed("hosts"),
+            keys: Cow::Borrowed(&[]),
+            columns: Cow::Owned(vec![TableColumn::new("flags", Fold::Distinct, NAMES, "Letters.")]),
+            shown: Shown::Heaviest(1),
+        });
+        let row = TableRow { key: Vec::new(), values: vec![Folded::Distinct(names)], error: 0 };
+        let mut table = Table::new(schema, 1, vec![row], 0);
+        let before = table.clone();
+        table.rewrite(&mut Renamed);
+        assert_eq!(table, before);
+        let reading = crate::Reading::Table(table);
+        let cells = reading.cells();
+        assert_eq!(cells.rows[0].values, [crate::Cell::Text("B".into())]);
+        assert_eq!(cells.columns[0].kind, crate::ColumnKind::Names);
     }
 
     static SCHEMA: Schema = Schema {

@@ -632,7 +632,7 @@ export interface FunctionColumn {
   field: string | null;
   /** Meaning. */
   help: string;
-  /** How its values are made: `key`, `sum`, `min`, `max`, `distinct`, `last`, `sample`, `statistic` or `error`. */
+  /** How its values are made: `key`, `sum`, `min`, `max`, `distinct`, `names`, `last`, `sample`, `statistic` or `error`. */
   kind: string;
   /** Name. */
   name: string;

@@ -111,7 +111,7 @@ pub struct FunctionTable {
 pub struct FunctionColumn {
     /// Name.
     name: String,
-    /// How its values are made: `key`, `sum`, `min`, `max`, `distinct`, `last`, `sample`, `statistic` or `error`.
+    /// How its values are made: `key`, `sum`, `min`, `max`, `distinct`, `names`, `last`, `sample`, `statistic` or `error`.
     kind: String,
     /// Unit; "" without one.
     unit: String,
@@ -426,6 +426,7 @@ fn column_of(column: &Column<'_>) -> FunctionColumn {
         ColumnKind::Min => "min",
         ColumnKind::Max => "max",
         ColumnKind::Distinct => "distinct",
+        ColumnKind::Names => "names",
         ColumnKind::Last => "last",
         ColumnKind::Sample => "sample",
         ColumnKind::Statistic => "statistic",
