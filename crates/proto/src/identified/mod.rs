@@ -13,7 +13,9 @@ pub(crate) mod bittorrent;
 pub(crate) mod bt_dht;
 pub(crate) mod coap;
 pub(crate) mod dnp3;
+pub(crate) mod edonkey;
 pub(crate) mod enip;
+pub(crate) mod gnutella;
 pub(crate) mod iec104;
 pub(crate) mod ike;
 pub(crate) mod mount;
@@ -29,6 +31,7 @@ pub(crate) mod s7comm;
 pub(crate) mod srvloc;
 pub(crate) mod ssdp;
 pub(crate) mod tds;
+pub(crate) mod utp;
 pub(crate) mod wireguard;
 
 /// A protocol that is identified and not parsed.

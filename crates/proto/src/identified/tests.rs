@@ -76,7 +76,7 @@ fn conversations_have_the_name() {
         );
         found += 1;
     }
-    assert!(found >= 21, "{found}");
+    assert!(found >= 24, "{found}");
 }
 
 /// A handshake in a stream of a protocol that is not parsed is found as in any other.
@@ -133,6 +133,42 @@ fn dnp3() {
     let [request, response] = said("dnp3", "read", 2);
     check_stream(&dnp3::PROTOCOL, &request, &response, 8);
     check_datagram(&dnp3::PROTOCOL, &request, &response, 4);
+}
+
+#[test]
+fn edonkey() {
+    let [hello, answer] = said("edonkey", "hello", 2);
+    // The kind.
+    check_stream(&edonkey::PROTOCOL, &hello, &answer, 5 + 1);
+    let alone = |head: &[u8]| probe(&edonkey::PROTOCOL, FOREIGN, TCP, head, &[]);
+    assert_eq!(alone(&answer), Probe::Match);
+    assert_eq!(probe(&edonkey::PROTOCOL, FOREIGN, TCP, &[], &answer), Probe::Match);
+    // A greeting to a server has no length before the hash.
+    let mut to_server = hello.clone();
+    to_server.remove(6);
+    to_server[1] -= 1;
+    assert_eq!(alone(&to_server), Probe::Match);
+    // A length of 2 GiB, one that is too short, no tags, 2^31 tags, and a tag without a type.
+    for (at, byte) in [(4, 0x80), (1, 20), (29, 0), (32, 0x80), (33, 0)] {
+        let mut near = hello.clone();
+        near[at] = byte;
+        assert_eq!(alone(&near), Probe::Reject, "byte {at}");
+    }
+    // Frames of another kind say nothing, and a side that speaks otherwise decides against it.
+    assert_eq!(alone(b"\xc5\x02\0\0\0\x60\0"), Probe::Maybe);
+    assert_eq!(probe(&edonkey::PROTOCOL, FOREIGN, TCP, &hello, b"HTTP/1.1 200 OK"), Probe::Reject);
+}
+
+#[test]
+fn gnutella() {
+    let [request, answer] = said("gnutella", "handshake", 2);
+    check_stream(&gnutella::PROTOCOL, &request, &answer, 10);
+    check_stream(&gnutella::PROTOCOL, &[], &answer, 8);
+    let alone = |head: &[u8]| probe(&gnutella::PROTOCOL, FOREIGN, TCP, head, &[]);
+    assert_eq!(alone(b"GNUTELLA CONNECT/0.4\n\n"), Probe::Match);
+    for near in ["GNUTELLA CONNECTED", "gnutella connect/0.6", " GNUTELLA/0.6", "GNUTELLAS/0.6"] {
+        assert_eq!(alone(near.as_bytes()), Probe::Reject, "{near}");
+    }
 }
 
 #[test]
@@ -300,4 +336,49 @@ fn wireguard() {
     let [initiation, response] = said("wireguard", "handshake", 2);
     check_datagram(&wireguard::PROTOCOL, &initiation, &[], 1);
     check_datagram(&wireguard::PROTOCOL, &response, &[], 3);
+}
+
+#[test]
+fn utp() {
+    let [syn, state] = said("utp", "connect", 2);
+    let [data, _] = said("utp", "connect", 3);
+    let data = data[syn.len()..].to_vec();
+    let both = |one: &[u8], other: &[u8]| {
+        let found = probe(&utp::PROTOCOL, FOREIGN, UDP, one, other);
+        assert_eq!(found, probe(&utp::PROTOCOL, FOREIGN, UDP, other, one));
+        found
+    };
+    // One side alone decides nothing, however often it repeats its packet.
+    assert_eq!(both(&syn, &[]), Probe::Maybe);
+    assert_eq!(both(&syn.repeat(3), &[]), Probe::Maybe);
+    assert_eq!(both(&syn.repeat(3), &state), Probe::Match);
+    // A connection that is under way.
+    assert_eq!(both(&data, &state), Probe::Match);
+    assert_eq!(both(&syn, &data), Probe::Reject);
+    for cut in 1..syn.len() {
+        assert_eq!(both(&syn[..cut], &[]), Probe::Reject, "cut at {cut}");
+        assert_eq!(both(&syn, &state[..cut]), Probe::Reject, "answer cut at {cut}");
+    }
+    // Version, type, extension, connection, timestamp, window, acknowledgement.
+    for (at, byte) in [(0, 0x22), (0, 0x51), (0, 0x41), (1, 3), (1, 1), (3, 0x35), (12, 0x10), (19, 2)] {
+        let mut near = state.clone();
+        near[at] = byte;
+        assert_eq!(both(&syn, &near), Probe::Reject, "byte {at}");
+    }
+    let mut without_time = syn.clone();
+    without_time[4..8].fill(0);
+    assert_eq!(both(&without_time, &state), Probe::Reject);
+    // Extensions: four bytes of acknowledgements, eight of flags, and lengths that do not fit.
+    let extended = |kind: u8, length: u8| {
+        let mut packet = state.clone();
+        packet[1] = kind;
+        packet.extend([0, length]);
+        packet.extend(vec![0; length.into()]);
+        packet
+    };
+    for (kind, length, found) in
+        [(1, 4, Probe::Match), (2, 8, Probe::Match), (1, 3, Probe::Reject), (2, 4, Probe::Reject)]
+    {
+        assert_eq!(both(&syn, &extended(kind, length)), found, "{kind} {length}");
+    }
 }

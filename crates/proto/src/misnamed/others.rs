@@ -19,8 +19,10 @@ pub(super) const ALL: &[(&str, u8, &Make)] = &[
     ("diameter", TCP, &diameter),
     ("dnp3", TCP, &dnp3),
     ("dnp3", UDP, &dnp3),
+    ("edonkey", TCP, &edonkey),
     ("enip", TCP, &enip),
     ("enip", UDP, &enip),
+    ("gnutella", TCP, &gnutella),
     ("gtp", UDP, &gtp),
     ("iec104", TCP, &iec104),
     ("ike", UDP, &ike),
@@ -43,6 +45,7 @@ pub(super) const ALL: &[(&str, u8, &Make)] = &[
     ("statsd", UDP, &statsd),
     ("synchrophasor", TCP, &synchrophasor),
     ("teredo", UDP, &teredo),
+    ("utp", UDP, &utp),
     ("wireguard", UDP, &wireguard),
     ("x11", TCP, &x11),
     ("zmtp", TCP, &zmtp),
@@ -394,6 +397,41 @@ fn bt_dht(dice: &mut Dice) -> Said {
             true => joined(&[b"d1:ad2:id20:", &id, b"e1:q4:ping1:t2:aa1:y1:qe"]),
             false => joined(&[b"d1:rd2:id20:", &id, b"e1:t2:aa1:y1:re"]),
         }
+    })
+}
+
+fn edonkey(dice: &mut Dice) -> Said {
+    turns(dice, |dice, is_client, at| {
+        let body = match (at, is_client) {
+            (0, true) => joined(&[&[1, 16], &dice.bytes(22), &[1, 0, 0, 0, 3, 1, 0, 17], &dice.bytes(10)]),
+            (0, false) => joined(&[&[0x4c], &dice.bytes(22), &[1, 0, 0, 0, 3, 1, 0, 17], &dice.bytes(10)]),
+            _ => dice.some(200),
+        };
+        let dialect = if at == 0 { 0xe3 } else { [0xe3, 0xc5, 0xd4][dice.below(3)] };
+        joined(&[&[dialect], &little(body.len())[..4], &body])
+    })
+}
+
+fn gnutella(dice: &mut Dice) -> Said {
+    turns(dice, |dice, is_client, at| match (at, is_client) {
+        (0, true) => joined(&[b"GNUTELLA CONNECT/0.6\r\nUser-Agent: ", &dice.word(12), b"\r\n\r\n"]),
+        (0, false) | (1, true) => b"GNUTELLA/0.6 200 OK\r\n\r\n".to_vec(),
+        _ => joined(&[&dice.bytes(16), &[dice.byte() % 2, 7, 0], &little(dice.below(60))[..4]]),
+    })
+}
+
+fn utp(dice: &mut Dice) -> Said {
+    let connection = dice.below(60_000) as u16;
+    turns(dice, |dice, is_client, at| {
+        let (kind, connection) = match (is_client, at) {
+            (true, 0) => (0x41, connection),
+            (true, _) => (0x01, connection + 1),
+            (false, _) => (0x21, connection),
+        };
+        let (sequence, acknowledged) = if is_client { (at + 1, at) } else { (at, at + 1) };
+        let data = if kind == 0x01 { dice.some(300) } else { Vec::new() };
+        let numbers = [sequence, acknowledged].map(|number| (number as u16).to_be_bytes()).concat();
+        joined(&[&[kind, 0], &connection.to_be_bytes(), &dice.bytes(8), &long(1 << 20), &numbers, &data])
     })
 }
 
