@@ -4,6 +4,7 @@
 //! manual page read that static.
 
 mod applications;
+mod apps;
 mod arguments;
 mod arp;
 pub(crate) mod block;
@@ -95,6 +96,7 @@ pub static FUNCTIONS: &[&FunctionSpec] = &[
     &flood::FLOOD,
     &states::STATES,
     &applications::APPLICATIONS,
+    &apps::APPS,
     &unidentified::UNIDENTIFIED,
     &event::EVENT,
     &watch::WATCH,

@@ -349,6 +349,7 @@ fn calls(name: &str, level: Level) -> Vec<FunctionCall> {
         ("distribution", Level::Flow) => ("of", &["packets", "bytes", "duration"]),
         ("distinct", _) => ("of", &["hosts", "flows", "sources", "destinations", "pairs", "ports"]),
         ("applications", _) => ("by", &["port", "server"]),
+        ("apps", _) => ("by", &["host", "application"]),
         ("fanout", _) => ("by", &["addresses", "ports", "vertical", "horizontal"]),
         ("icmperror", _) => ("by", &["drawn", "sent", "service"]),
         ("tcp3", _) => return vec![call.with("port1", 80).with("port2", 443)],
