@@ -49,7 +49,7 @@ pub fn words(event: &Event, width: usize) -> String {
 }
 
 /// The numbers of evidence in one text: `answered=8 failed=53`.
-fn numbers(event: &Event) -> String {
+pub(crate) fn numbers(event: &Event) -> String {
     let texts: Vec<String> =
         event.evidence.iter().map(|one| format!("{}={}", one.name, one.number())).collect();
     texts.join(" ")

@@ -39,6 +39,7 @@ mod aligned;
 mod applications;
 mod assigned;
 pub mod csv;
+mod day;
 mod destination;
 mod eve;
 pub mod event;
@@ -279,6 +280,7 @@ pub static OUTPUTS: &[&OutputSpec] = &[
     &csv::CSV,
     &text::TEXT,
     &ndjson::NDJSON,
+    &day::EVENTS,
     #[cfg(feature = "parquet")]
     &parquet::log::PARQUET,
     &metrics::METRICS,
@@ -388,9 +390,11 @@ mod tests {
                 "zeek-json" => &["notice.json", "weir.json"],
                 "csv" => &["anomaly.csv", "events.csv"],
                 "text" => &["anomaly.txt"],
+                "events" => &["events.1970-01-01.log", "events.2026-11-21.log"],
                 _ => &[],
             };
-            assert!(of_records.is_empty() || weir_proto::tables().any(spec.has), "{}", spec.name);
+            let has_records = weir_proto::tables().any(spec.has) || spec.name == "events";
+            assert!(of_records.is_empty() || has_records, "{}", spec.name);
             let expected = spec.files.iter().chain(of_records);
             assert_eq!(found, expected.map(|name| (*name).to_owned()).collect(), "{}", spec.name);
         }

@@ -23,7 +23,7 @@ use weir_wire::build::flags::{ACK, RST, SYN};
 
 const START: u64 = 1_795_225_560 * SECOND;
 /// The logs with events.
-const LOGS: &str = "zeek,zeek-json,eve,csv,ndjson";
+const LOGS: &str = "zeek,zeek-json,eve,csv,ndjson,events";
 
 fn logs(capture: &Path, out: &Path, more: &[&str]) -> Ran {
     let arguments = [text(capture), "-q", "-o", text(out), "--log", LOGS];
@@ -44,6 +44,13 @@ fn events(folder: &Path) -> Vec<String> {
         let all = read(folder, name);
         all.lines().filter(|line| line.contains(text)).map(str::to_owned).collect::<Vec<_>>()
     };
+    let mut days: Vec<PathBuf> = fs::read_dir(folder).unwrap().flatten().map(|file| file.path()).collect();
+    days.retain(|path| path.extension().is_some_and(|end| end == "log") && text(path).contains("/events."));
+    days.sort();
+    for day in days {
+        let all = fs::read_to_string(day).unwrap();
+        lines.extend(all.lines().map(|line| format!("events: {line}")));
+    }
     lines.extend(of("eve.json", "\"weir\":{"));
     lines.extend(of("weir.ndjson", "\"kind\":\"event\""));
     lines
