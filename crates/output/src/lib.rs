@@ -390,7 +390,7 @@ mod tests {
                 "zeek-json" => &["notice.json", "weir.json"],
                 "csv" => &["anomaly.csv", "events.csv"],
                 "text" => &["anomaly.txt"],
-                "events" => &["events.1970-01-01.log", "events.2026-11-21.log"],
+                "events" => &["events.2026-11-21.log"],
                 _ => &[],
             };
             let has_records = weir_proto::tables().any(spec.has) || spec.name == "events";
