@@ -9,30 +9,41 @@ use crate::format::push_number;
 use crate::json::{Object, push_text};
 use crate::zone::Zone;
 use std::net::IpAddr;
-use weir_api::{Event, Severity};
+use weir_api::{Event, Severity, Subject};
 
 /// Writes an event. Its time is that of the last finding.
 pub fn push_event(out: &mut Vec<u8>, event: &Event, zone: &Zone) {
     let text = words(event, usize::MAX);
     Object::write(out, |object| {
         object.ours("timestamp", |out| zone.push_eve(out, event.last));
-        match event.subject.source() {
-            Some(source) => push_anomaly(object, event, source),
-            None => push_engine(object, event, &text),
+        match (event.subject.source(), event.subject.target()) {
+            (None, None) => push_engine(object, event, &text),
+            ends => push_anomaly(object, event, ends),
         }
         push_ours(object, |ours| ours.object("weir", |weir| push_facts(weir, event, &text, zone)));
     });
 }
 
-/// What a host did.
-fn push_anomaly(object: &mut Object<'_>, event: &Event, source: IpAddr) {
+/// What a host did, or what was done to it.
+fn push_anomaly(object: &mut Object<'_>, event: &Event, (source, target): (Option<IpAddr>, Option<IpAddr>)) {
     object.word("event_type", "anomaly");
-    object.address("src_ip", source);
-    if let Some(target) = event.subject.target() {
-        object.address("dest_ip", target);
+    let is_of_source = matches!(event.subject, Subject::Target { of_sender: true, .. });
+    let port = |of_source: bool| event.subject.port().filter(|_| of_source == is_of_source);
+    for (address, side, name, number) in
+        [(source, true, "src_ip", "src_port"), (target, false, "dest_ip", "dest_port")]
+    {
+        if let Some(address) = address {
+            object.address(name, address);
+        }
+        if let Some((_, port)) = port(side) {
+            object.number(number, port);
+        }
     }
-    if let Some((protocol, port)) = event.subject.port() {
-        object.number("dest_port", port);
+    let protocol = match event.subject {
+        Subject::Port { protocol, .. } | Subject::Target { protocol, .. } => Some(protocol),
+        _ => None,
+    };
+    if let Some(protocol) = protocol {
         object.ours("proto", |out| push_proto(out, protocol));
     }
     object.object("anomaly", |anomaly| {
@@ -117,6 +128,29 @@ mod tests {
             (&hosts["dest_port"], &hosts["proto"], hosts.get("dest_ip")),
             (&json!(445), &json!("TCP"), None)
         );
+    }
+
+    #[test]
+    fn what_is_done_to_a_host_is_an_anomaly_of_its_side() {
+        let of = |kind, protocol, port, of_sender| {
+            let target = fixtures::ip("10.0.0.9");
+            let event = Event::at(kind, Subject::Target { target, protocol, port, of_sender }, 5);
+            let mut out = Vec::new();
+            push_event(&mut out, &event, &Zone::utc());
+            let mut object: Value = serde_json::from_slice(&out).unwrap();
+            object["metadata"].take();
+            object["timestamp"].take();
+            object
+        };
+        let none = Value::Null;
+        assert_eq!(
+            of(&weir_api::event::SYN_FLOOD, 6, Some(80), false),
+            json!({"timestamp": none, "event_type": "anomaly", "dest_ip": "10.0.0.9", "dest_port": 80, "proto": "TCP",
+                "anomaly": {"type": "weir", "event": "syn_flood"}, "metadata": none})
+        );
+        let reflection = of(&weir_api::event::REFLECTION, 17, Some(53), true);
+        assert_eq!((&reflection["src_port"], &reflection["dest_ip"]), (&json!(53), &json!("10.0.0.9")));
+        assert_eq!(of(&weir_api::event::ICMP_FLOOD, 1, None, false)["proto"], "ICMP");
     }
 
     #[test]
