@@ -46,12 +46,6 @@ fn share(memory: usize, most: usize, min: usize) -> usize {
 /// packets need all of it.
 pub const FULL_SUMMARY: usize = 64 << 20;
 
-/// The subscription that finds floods. It takes 4 % of the instructions of a pass over a provider's link, and 15 % of one over a
-/// flood of random addresses, so that runs without names leave it out.
-pub fn floods(memory: usize) -> Vec<Subscription> {
-    built_in([all("floods", FunctionCall::new("flood").with("rows", share(memory, 256, 16)))])
-}
-
 /// The subscriptions to what the protocols of flows show: names, sites, versions, programs, states, latency and calls.
 /// `memory` is the memory limit in bytes, by which the lists are sized.
 pub fn applications(memory: usize) -> Vec<Subscription> {

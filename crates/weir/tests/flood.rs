@@ -354,9 +354,11 @@ fn rows_hold_each_packet_once_and_do_not_depend_on_workers() {
 fn found(capture: &Path) -> Vec<String> {
     let of = |workers: &str| {
         let folder = tempfile::tempdir().unwrap();
-        let out = support::text(folder.path());
-        let capture = support::text(capture);
-        support::weir([capture, "-q", "-o", out, "--log", "ndjson", "--workers", workers]).exits(0);
+        let list = b"[[subscription]]\nname = \"floods\"\nchain = [\"flood\"]\n";
+        let config = support::put_private(folder.path(), "weir.toml", list);
+        let [out, config, capture] = [folder.path(), &config, capture].map(support::text);
+        let arguments = [capture, "-q", "-c", config, "-o", out, "--log", "ndjson", "--workers", workers];
+        support::weir(arguments).exits(0);
         let text = std::fs::read_to_string(folder.path().join("weir.ndjson")).unwrap_or_default();
         let lines = support::objects(&text).into_iter();
         let floods = lines.filter(|line| {

@@ -64,8 +64,10 @@ fn hits_are_events_and_pass_to_the_next_function_with_any_number_of_workers() {
         let set =
             ["-q", "-o", text(&out), "--log", "ndjson", "--config", text(&config), "--workers", workers];
         let ran = weir([text(&sample)].into_iter().chain(set)).exits(0);
-        let note =
-            format!("weir: {}:5: left out: not a net: the prefix is longer than the address\n", text(&list));
+        let note = format!(
+            "weir: {}:5: left out: not a network: the prefix is longer than the address\n",
+            text(&list)
+        );
         assert_eq!(ran.stderr, note, "of both subscriptions once");
         let (hosts, names) = (events(&out, "hosts"), events(&out, "names"));
         let dropped = &hosts["10.99.0.101 -> 10.99.0.66 10.99.0.66 of bad.txt"];

@@ -128,8 +128,7 @@ pub struct RunOptions {
     #[arg(short, long, help_heading = "Display")]
     pub json: bool,
 
-    /// Print port numbers, no names (as tcpdump -n). Saves the work of finding floods, and of recognising protocols where no log needs
-    /// them.
+    /// Print port numbers, no names (as tcpdump -n). Saves the work of recognising protocols where no log needs them.
     #[arg(short, long, overrides_with = "numeric", help_heading = "Display")]
     pub numeric: bool,
 

@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use weir_api::event::FINDING;
 use weir_api::{Event, EventState, FunctionCall, Level, Subject, SubscriptionSpec};
 use weir_output::figures::{count, counted};
 
@@ -109,13 +110,14 @@ pub fn filled(text: &str, filling: &Filling) -> Result<String, String> {
     Ok(out)
 }
 
-/// The host of a subject: the one that acts, or with which the key of a row begins.
+/// The host of a subject: the one that acts, to which all is done, or with which the key of a row begins.
 fn host_of(subject: &Subject) -> Option<IpAddr> {
     match subject {
         Subject::Key(text) => {
             let first = text.split(' ').next().unwrap_or_default();
             first.parse().ok().or_else(|| first.parse::<SocketAddr>().ok().map(|end| end.ip()))
         }
+        Subject::Target { target, .. } => Some(*target),
         subject => subject.source(),
     }
 }
@@ -141,8 +143,10 @@ impl TriggerSpec {
     /// Whether an event opens a file.
     fn is_by(&self, event: &Event) -> bool {
         match &self.decided {
+            // What its list finds by itself, as floods, is of another kind.
             Decided::By(subscription) => {
-                event.origin.as_ref().is_some_and(|origin| *origin.subscription == *subscription.name)
+                *event.kind == FINDING
+                    && event.origin.as_ref().is_some_and(|origin| *origin.subscription == *subscription.name)
             }
             Decided::Elsewhere(name) => event.name() == name,
         }
