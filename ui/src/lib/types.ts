@@ -632,7 +632,10 @@ export interface FunctionColumn {
   field: string | null;
   /** Meaning. */
   help: string;
-  /** How its values are made: `key`, `sum`, `min`, `max`, `distinct`, `names`, `last`, `sample`, `statistic` or `error`. */
+  /**
+   * How its values are made: `key`, `sum`, `min`, `max`, `distinct`, `names`, `last`, `sample`, `statistic` or
+   * `error`.
+   */
   kind: string;
   /** Name. */
   name: string;
@@ -720,7 +723,10 @@ export interface Leaving {
   subscription: number | null;
   /** Its name; of a file without its directory, unless it is shown to the user who started the program. */
   to: string;
-  /** What it is: `log`, `log of the run`, `packet file`, `directory`, `store`, `syslog`, `webhook`, `names` or `event`. */
+  /**
+   * What it is: `log`, `log of the run`, `packet file`, `directory`, `store`, `syslog`, `webhook`, `names` or
+   * `event`.
+   */
   what: string;
 }
 
