@@ -4,6 +4,7 @@
 //! it apart.
 
 use super::ends::words;
+use super::times::Times;
 use super::top::ip;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::bounded::{Amount, Bounded, kept};
@@ -189,7 +190,7 @@ struct Spoken {
     initiated: u64,
     bytes: u64,
     /// Beginning of the first and the last flow.
-    times: Option<(u64, u64)>,
+    times: Times,
     protocols: Protocols,
     /// Letters and names of all flows: a sum over workers has the number of all additions.
     letters: u64,
@@ -225,8 +226,7 @@ impl Amount for Spoken {
         self.flows += 1;
         self.initiated += u64::from(more.initiated);
         self.bytes = self.bytes.saturating_add(more.bytes);
-        let (first, last) = self.times.unwrap_or((more.began, more.began));
-        self.times = Some((first.min(more.began), last.max(more.began)));
+        self.times.add(more.began, more.began);
         self.protocols.add(more.protocols);
         self.letters += more.letters;
         self.names += more.names;
@@ -300,8 +300,7 @@ impl Function for Apps {
             let Spoken { flows, initiated, bytes, times, protocols, letters, names, .. } = spoken;
             let mut key = vec![Datum::Address(ip(subject.host))];
             let mut values: Vec<Folded> = [flows, initiated, bytes].map(Folded::Sum).into();
-            values.push(Folded::Min(times.map(|(first, _)| first)));
-            values.push(Folded::Max(times.map(|(_, last)| last)));
+            values.extend(times.folded());
             match by {
                 By::Host => {
                     values.push(distinct(protocols.names().filter_map(letter), letters));

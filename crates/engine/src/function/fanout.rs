@@ -2,6 +2,7 @@
 
 use super::ends::words;
 use super::scans::Outcome;
+use super::times::Times;
 use super::top::ip;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::bounded::{Amount, Bounded, kept};
@@ -287,7 +288,7 @@ struct Tried {
     refused: u64,
     silent: u64,
     /// Beginning of the first and the last flow.
-    times: Option<(u64, u64)>,
+    times: Times,
     /// Flows to an address or port for which there was no room. Both count to the error, so that a row without one lacks nothing in any
     /// column.
     uncounted: u64,
@@ -325,8 +326,7 @@ impl Amount for Tried {
             Some(Outcome::Unanswered) => self.silent += 1,
             None => {}
         }
-        let (first, last) = self.times.unwrap_or((more.began, more.began));
-        self.times = Some((first.min(more.began), last.max(more.began)));
+        self.times.add(more.began, more.began);
         let before = self.ranking.memory();
         let ranking = self.ranking.add_within(more.ranking, room);
         let room = (room + before).saturating_sub(self.ranking.memory());
@@ -420,8 +420,7 @@ impl Function for Fanout {
                 values.push(Folded::Distinct(others));
             }
             values.extend([flows, answered, refused, silent].map(Folded::Sum));
-            values.push(Folded::Min(times.map(|(first, _)| first)));
-            values.push(Folded::Max(times.map(|(_, last)| last)));
+            values.extend(times.folded());
             (Self::key(by, subject), values)
         })
     }

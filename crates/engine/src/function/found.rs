@@ -1,5 +1,6 @@
 //! What functions that find events count of each subject: its items, and the times of the first and the last.
 
+use super::times::Times;
 use crate::bounded::Amount;
 use weir_api::event::FINDING;
 use weir_api::{Count, Event, Folded, Interval, Subject, Unit};
@@ -10,18 +11,15 @@ use weir_wire::Time;
 pub(super) struct Found {
     items: u64,
     /// Begin of the first, and end of the last.
-    times: Option<(Time, Time)>,
+    times: Times,
     error: u32,
 }
 
 impl Found {
     /// The values of its row: number of items, begin of the first, end of the last.
     pub fn values(&self) -> [Folded; 3] {
-        [
-            Folded::Sum(self.items),
-            Folded::Min(self.times.map(|(first, _)| first.0)),
-            Folded::Max(self.times.map(|(_, last)| last.0)),
-        ]
+        let [first, last] = self.times.folded();
+        [Folded::Sum(self.items), first, last]
     }
 
     /// The event of these values, in an interval; `None` if there are no items.
@@ -48,8 +46,7 @@ impl Amount for Found {
 
     fn add(&mut self, (first, last): &(Time, Time), _: Unit, _: usize) -> u64 {
         self.items += 1;
-        let (begin, end) = self.times.unwrap_or((*first, *last));
-        self.times = Some((begin.min(*first), end.max(*last)));
+        self.times.add(first.0, last.0);
         1
     }
 

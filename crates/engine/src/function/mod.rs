@@ -42,6 +42,7 @@ mod states;
 mod supplement;
 mod syn;
 mod tcp3;
+mod times;
 mod top;
 mod tunnels;
 mod typed;

@@ -1,6 +1,7 @@
 //! Finds scanning hosts.
 
 use super::ends::words;
+use super::times::Times;
 use super::top::ip;
 use super::{Function, FunctionSpec, InputKind, Memory};
 use crate::bounded::{Amount, Bounded};
@@ -60,7 +61,7 @@ struct Attempts {
     unanswered: u64,
     flows: u64,
     /// Beginning of the first and the last failed flow.
-    times: Option<(u64, u64)>,
+    times: Times,
     error: u32,
 }
 
@@ -97,8 +98,7 @@ impl Amount for Attempts {
             Outcome::Refused => self.refused += 1,
             Outcome::Unanswered => self.unanswered += 1,
         }
-        let (first, last) = self.times.unwrap_or((more.began, more.began));
-        self.times = Some((first.min(more.began), last.max(more.began)));
+        self.times.add(more.began, more.began);
         // Where the values are no longer known, each flow counts.
         u64::from(self.failed.add(more.value))
     }
@@ -189,7 +189,7 @@ impl Function for Scans {
                 _ => Sweep::Ports { source, target: ip(host) },
             };
             let Attempts { failed, answered, refused, unanswered, times, .. } = row.amount;
-            let (first, last) = times.unwrap_or((u64::MAX, 0));
+            let (first, last) = (times.first().unwrap_or(u64::MAX), times.last().unwrap_or(0));
             Trials { sweep, failed, answered, refused, unanswered, first, last }.row(row.error)
         });
         Reading::Table(Table::new(&weir_api::SCANS, ROWS, rows.collect(), taken.absent))
