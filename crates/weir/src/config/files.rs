@@ -43,10 +43,7 @@ pub(super) static KEYS: [Key<Files>; 4] = [
     Key {
         name: "dir",
         takes: "a directory, such as \"/var/lib/weir/files\"",
-        read: |r, node, files| {
-            let dir = r.path(node).map(Some);
-            r.set(node, dir, &mut files.dir);
-        },
+        read: |r, node, files| r.set_path(node, &mut files.dir),
     },
     Key {
         name: "each",

@@ -526,10 +526,7 @@ static OUTPUT_KEYS: [Key<Output>; 10] = [
     Key {
         name: "syslog_ca",
         takes: "a file of certificates, such as \"/etc/weir/syslog-ca.pem\"",
-        read: |r, node, output| {
-            let path = r.path(node).map(Some);
-            r.set(node, path, &mut output.syslog_ca);
-        },
+        read: |r, node, output| r.set_path(node, &mut output.syslog_ca),
     },
     Key {
         name: "webhook",
@@ -542,18 +539,12 @@ static OUTPUT_KEYS: [Key<Output>; 10] = [
     Key {
         name: "webhook_secret_file",
         takes: "a file with a key, such as \"/etc/weir/webhook.key\"",
-        read: |r, node, output| {
-            let path = r.path(node).map(Some);
-            r.set(node, path, &mut output.webhook_secret_file);
-        },
+        read: |r, node, output| r.set_path(node, &mut output.webhook_secret_file),
     },
     Key {
         name: "webhook_ca",
         takes: "a file of certificates, such as \"/etc/weir/webhook-ca.pem\"",
-        read: |r, node, output| {
-            let path = r.path(node).map(Some);
-            r.set(node, path, &mut output.webhook_ca);
-        },
+        read: |r, node, output| r.set_path(node, &mut output.webhook_ca),
     },
     Key {
         name: "dir",

@@ -194,6 +194,12 @@ impl<'t> ConfigReader<'t> {
         })
     }
 
+    /// Stores the path of a file or a folder in its setting, with its line.
+    pub fn set_path(&mut self, node: &Node<'_>, to: &mut Setting<Option<PathBuf>>) {
+        let path = self.path(node).map(Some);
+        self.set(node, path, to);
+    }
+
     /// Stores a value in its setting, with its line. A value with an error leaves the setting unchanged.
     pub fn set<T>(&self, node: &Node<'_>, value: Option<T>, to: &mut Setting<T>) {
         if let Some(value) = value {

@@ -2,7 +2,7 @@
 
 use super::Setting;
 use super::fault::Fault;
-use super::read::{ConfigReader, Key, Node};
+use super::read::{ConfigReader, Key};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use toml::de::DeTable;
@@ -46,17 +46,12 @@ pub(super) static KEYS: [Key<Server>; 7] = [
             r.set(node, port, &mut server.port);
         },
     },
-    Key { name: "tls_cert", takes: FILE, read: |r, node, server| path(r, node, &mut server.tls_cert) },
-    Key { name: "tls_key", takes: FILE, read: |r, node, server| path(r, node, &mut server.tls_key) },
-    Key { name: "users", takes: FILE, read: |r, node, server| path(r, node, &mut server.users) },
-    Key { name: "tokens", takes: FILE, read: |r, node, server| path(r, node, &mut server.tokens) },
-    Key { name: "access_log", takes: FILE, read: |r, node, server| path(r, node, &mut server.access_log) },
+    Key { name: "tls_cert", takes: FILE, read: |r, node, server| r.set_path(node, &mut server.tls_cert) },
+    Key { name: "tls_key", takes: FILE, read: |r, node, server| r.set_path(node, &mut server.tls_key) },
+    Key { name: "users", takes: FILE, read: |r, node, server| r.set_path(node, &mut server.users) },
+    Key { name: "tokens", takes: FILE, read: |r, node, server| r.set_path(node, &mut server.tokens) },
+    Key { name: "access_log", takes: FILE, read: |r, node, server| r.set_path(node, &mut server.access_log) },
 ];
-
-fn path(r: &mut ConfigReader<'_>, node: &Node<'_>, to: &mut Setting<Option<PathBuf>>) {
-    let path = r.path(node).map(Some);
-    r.set(node, path, to);
-}
 
 /// Checks that certificate and private key are given together.
 pub(super) fn check(r: &mut ConfigReader<'_>, table: &DeTable<'_>) {

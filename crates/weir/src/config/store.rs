@@ -65,10 +65,7 @@ pub(super) static KEYS: [Key<StoreSettings>; 6] = [
     Key {
         name: "dir",
         takes: "a directory, such as \"/var/lib/weir\"",
-        read: |r, node, store| {
-            let path = r.path(node).map(Some);
-            r.set(node, path, &mut store.dir);
-        },
+        read: |r, node, store| r.set_path(node, &mut store.dir),
     },
     Key { name: "age", takes: TIME, read: |r, node, store| time(r, node, &mut store.age) },
     Key { name: "size", takes: SIZE, read: |r, node, store| size(r, node, &mut store.size) },
