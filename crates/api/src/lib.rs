@@ -63,7 +63,7 @@ pub use figure::{FAMILIES, Family, Figure, FigureValue, Metric, MetricType, Seri
 pub use ledger::{
     CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, state_words,
 };
-pub use net::{Net, NetError};
+pub use net::{Net, NetError, mapped};
 pub use reading::{Class, Count, Histogram, Reading, Series};
 pub use rows::{Keyed, Rows};
 pub use sample::SampledValues;

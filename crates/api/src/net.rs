@@ -120,8 +120,8 @@ impl fmt::Display for Net {
     }
 }
 
-/// An address, IPv4 mapped into IPv6.
-fn mapped(address: IpAddr) -> u128 {
+/// An address as a number, IPv4 mapped into IPv6 (RFC 4291 2.5.5.2).
+pub fn mapped(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
         IpAddr::V6(v6) => v6.to_bits(),

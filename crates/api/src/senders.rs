@@ -32,11 +32,11 @@ pub(crate) struct Sender {
 
 impl Sender {
     pub(crate) fn new(address: IpAddr, protocol: u8) -> Self {
-        let number = match address {
-            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-            IpAddr::V6(address) => address.to_bits(),
-        };
-        Self { hash: number.rotate_left(8).wrapping_add(protocol.into()).hash(), address, protocol }
+        Self {
+            hash: crate::mapped(address).rotate_left(8).wrapping_add(protocol.into()).hash(),
+            address,
+            protocol,
+        }
     }
 
     fn bit(self) -> u16 {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use weir_api::basis::CLOSING;
+use weir_api::mapped;
 use weir_wire::{FlowKey, Layers, Packet, decapsulate, has_ports};
 
 /// Headers of packets in packets that are looked at.
@@ -25,7 +26,7 @@ impl ChosenFlows {
     pub fn add(&mut self, ends: [(IpAddr, u16); 2], ip_proto: u8, times: [u64; 2]) {
         let [first, last] = times;
         let late = if ip_proto == TCP { CLOSING } else { 0 };
-        let ends = ends.map(|(address, port)| (number(address), port));
+        let ends = ends.map(|(address, port)| (mapped(address), port));
         self.times.entry(of(ends, ip_proto)).or_default().push([first, last.saturating_add(late)]);
     }
 
@@ -56,12 +57,4 @@ fn of(ends: [(u128, u16); 2], ip_proto: u8) -> Ends {
     let mut ends = ends.map(|(address, port)| (address, if has_ports(ip_proto) { port } else { 0 }));
     ends.sort_unstable();
     (ends, ip_proto)
-}
-
-/// An address as a number; of IPv4 that of the mapped address.
-fn number(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(address) => address.to_bits(),
-    }
 }

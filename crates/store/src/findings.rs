@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use weir_api::basis::{Basis, Source};
 use weir_api::web::{Finding, Findings};
-use weir_api::{Key, Sweep, Trials};
+use weir_api::{Key, Sweep, Trials, mapped};
 use weir_filter::fields::{FieldInfo, FieldKind};
 use weir_filter::{Endpoints, FLOW, FlowTest};
 use weir_output::summary::scan_line;
@@ -78,10 +78,7 @@ pub fn of(store: &dyn Store, test: &FlowTest, span: TimeRange) -> Result<Finding
     let mut partial = failed.partial;
     if !sources.is_empty() {
         let hosts = sources.iter().take(MAX_FOUND).map(|address| {
-            let address = u128::from(match address {
-                IpAddr::V4(four) => four.to_ipv6_mapped(),
-                IpAddr::V6(six) => *six,
-            });
+            let address = mapped(*address);
             FlowTest::Address(Endpoints::Client, address, address)
         });
         let answered = attempts(ANSWERED, Some(FlowTest::Any(hosts.collect())))?;
@@ -130,10 +127,7 @@ fn each(tally: &Tally, mut add: impl FnMut(Sweep, u128, &str, u64, (u64, u64))) 
         else {
             continue;
         };
-        let host = u128::from_be_bytes(match target {
-            IpAddr::V4(four) => four.to_ipv6_mapped().octets(),
-            IpAddr::V6(six) => six.octets(),
-        });
+        let host = mapped(target);
         let time = |seconds: Option<&f64>| (seconds.copied().unwrap_or(0.0) * SECOND) as u64;
         let times = (time(row.values.first()), time(row.values.last()));
         add(Sweep::Ports { source, target }, port.into(), state, row.sums.flows, times);

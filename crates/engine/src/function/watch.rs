@@ -22,8 +22,8 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 use weir_api::{
-    Datum, Event, Fold, Folded, FunctionCall, Interval, KeyColumn, LINE, Level, Net, Reading, Schema,
-    Severity, Shown, Subject, TableColumn, TableRow, Unit,
+    Datum, Event, Fold, Folded, FunctionCall, Interval, KeyColumn, LINE, Level, Reading, Schema, Severity,
+    Shown, Subject, TableColumn, TableRow, Unit, mapped,
 };
 use weir_filter::Options;
 use weir_proto::{Field, Kind, Privacy, Value};
@@ -226,7 +226,7 @@ impl Watch {
     }
 
     fn note_address(&mut self, address: IpAddr) {
-        self.note(self.list.address(Net::new(address, u8::MAX).first().to_be_bytes()));
+        self.note(self.list.address(mapped(address).to_be_bytes()));
     }
 
     /// Notes a name, or an address that stands for one, as the host of a request may have it, each with a port or without.

@@ -4,9 +4,8 @@ use super::connection::describe;
 use crate::StoreError;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::path::Path;
-use weir_api::Key;
+use weir_api::{Key, mapped};
 
 /// The first version of the database of series with names.
 pub const SINCE: i64 = 2;
@@ -79,10 +78,7 @@ pub fn of_key(from: &Connection, path: &Path, key: &Key) -> Result<Option<String
     else {
         return Ok(None);
     };
-    let address = match address {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-        IpAddr::V6(v6) => v6.octets(),
-    };
+    let address = mapped(address).to_be_bytes();
     let find = from.prepare_cached("SELECT name FROM names WHERE address = ?1");
     find.and_then(|mut find| find.query_row([address], |row| row.get(0)).optional()).map_err(describe(path))
 }

@@ -2,10 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-fn mapped(address: IpAddr) -> u128 {
-    Net::new(address, u8::MAX).first()
-}
+use weir_api::mapped;
 
 fn list(content: &str) -> List {
     let mut list = List::new(7);
