@@ -285,7 +285,7 @@ pub enum Subject {
         /// The port.
         port: u16,
     },
-    /// What is done to a host, by whoever it is.
+    /// What is done to a host by others, who need not be known.
     Target {
         /// The host that receives.
         target: IpAddr,
@@ -514,6 +514,12 @@ impl Event {
             count: 1,
             evidence: Vec::new(),
         }
+    }
+
+    /// An event of an interval, to its last nanosecond.
+    pub fn over(kind: &'static EventKind, subject: Subject, interval: Interval) -> Self {
+        let last = interval.end.saturating_sub(1).max(interval.start);
+        Self { last, ..Self::at(kind, subject, interval.start) }
     }
 
     /// The event with a further number of evidence. A name is used once.

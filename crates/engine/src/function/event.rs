@@ -464,10 +464,8 @@ impl Threshold {
     }
 
     fn event(&self, subject: Subject, watched: Interval, number: u64) -> Event {
-        let event = Event::at(&FINDING, subject, watched.start);
-        let event =
-            event.with("most", "", Folded::Max(Some(number))).with("least", "", Folded::Min(Some(number)));
-        Event { last: watched.end.saturating_sub(1).max(watched.start), ..event }
+        let event = Event::over(&FINDING, subject, watched);
+        event.with("most", "", Folded::Max(Some(number))).with("least", "", Folded::Min(Some(number)))
     }
 }
 

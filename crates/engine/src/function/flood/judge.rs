@@ -6,7 +6,7 @@ use weir_api::{Datum, Event, EventKind, Folded, Interval, Reading, Subject, Tabl
 
 /// Minimum number of packets of a flood in an interval.
 const LEAST: u64 = 1_000;
-/// Of so many packets at most one was answered.
+/// Packets of a flood for each one that was answered, at least.
 const ANSWERED: u64 = 10;
 /// Packets in a second of the interval from which a flood is fast.
 const FAST: u64 = 100;
@@ -35,7 +35,7 @@ impl Judge for Floods {
         let Reading::Table(table) = reading else { return Vec::new() };
         let length = interval.end.saturating_sub(interval.start);
         let rows = table.rows.iter().filter_map(Received::of);
-        rows.filter(|row| row.is_flood(length)).map(|row| row.event(watched)).collect()
+        rows.filter_map(|row| Some(row.event(row.flood(length)?, watched))).collect()
     }
 }
 
@@ -51,7 +51,7 @@ struct Received<'r> {
 
 impl<'r> Received<'r> {
     fn of(row: &'r TableRow) -> Option<Self> {
-        let [Datum::Address(target), Datum::Text(kind), _, Datum::Number(protocol), port] =
+        let [Datum::Address(target), Datum::Text(kind), service, Datum::Number(protocol), port] =
             row.key.as_slice()
         else {
             return None;
@@ -62,42 +62,37 @@ impl<'r> Received<'r> {
             return None;
         };
         let port = if let Datum::Number(port) = port { u16::try_from(*port).ok() } else { None };
-        let of_sender = matches!(&**kind, "synack" | "rst" | "reflected");
+        // What has a service is sent by it.
+        let of_sender = *service != Datum::Nothing;
         let subject =
             Subject::Target { target: *target, protocol: u8::try_from(*protocol).ok()?, port, of_sender };
         Some(Self { subject, kind, packets: *packets, bytes: *bytes, sources, answered: *answered })
     }
 
-    /// Whether it is a flood. `length` is that of the interval in nanoseconds.
-    fn is_flood(&self, length: u64) -> bool {
+    /// The kind of flood that it is; `None` if it is none. `length` is that of the interval in nanoseconds.
+    fn flood(&self, length: u64) -> Option<&'static EventKind> {
         let sources = self.sources.weight();
         let is_fast = self.packets >= FAST * length.div_ceil(SECOND);
         let is_forged = |most: u64| self.packets <= sources.saturating_mul(most);
-        let least = if self.kind == "reflected" { REFLECTED } else { LEAST };
-        self.packets >= least
-            && self.answered.saturating_mul(ANSWERED) <= self.packets
-            && match self.kind {
-                "syn" => is_fast || is_forged(FORGED_SYNS),
-                "synack" | "rst" => is_fast || is_forged(FORGED),
-                "reflected" => sources >= REFLECTORS,
-                "udp" => is_forged(FORGED),
-                _ => is_fast,
-            }
+        let (kind, least, is_flood) = match self.kind {
+            "syn" => (&SYN_FLOOD, LEAST, is_fast || is_forged(FORGED_SYNS)),
+            "synack" | "rst" => (&REFLECTION, LEAST, is_fast || is_forged(FORGED)),
+            "reflected" => (&REFLECTION, REFLECTED, sources >= REFLECTORS),
+            "udp" => (&UDP_FLOOD, LEAST, is_forged(FORGED)),
+            "icmp" => (&ICMP_FLOOD, LEAST, is_fast),
+            "fragment" => (&FRAGMENT_FLOOD, LEAST, is_fast),
+            _ => return None,
+        };
+        let is_unanswered = self.answered.saturating_mul(ANSWERED) <= self.packets;
+        (is_flood && is_unanswered && self.packets >= least).then_some(kind)
     }
 
-    fn event(self, watched: Interval) -> Event {
-        let kind: &EventKind = match self.kind {
-            "syn" => &SYN_FLOOD,
-            "udp" => &UDP_FLOOD,
-            "icmp" => &ICMP_FLOOD,
-            "fragment" => &FRAGMENT_FLOOD,
-            _ => &REFLECTION,
-        };
-        let event = Event::at(kind, self.subject, watched.start)
+    fn event(&self, kind: &'static EventKind, watched: Interval) -> Event {
+        let event = Event::over(kind, self.subject.clone(), watched)
             .with("packets", "packets", Folded::Sum(self.packets))
             .with("bytes", "bytes", Folded::Sum(self.bytes))
             .with("sources", "", self.sources.clone())
             .with("answered", "packets", Folded::Sum(self.answered));
-        Event { last: watched.end.saturating_sub(1).max(watched.start), count: self.packets, ..event }
+        Event { count: self.packets, ..event }
     }
 }
