@@ -27,17 +27,20 @@ pub fn push_event(out: &mut Vec<u8>, event: &Event, zone: &Zone) {
 /// What a host did, or what was done to it.
 fn push_anomaly(object: &mut Object<'_>, event: &Event, (source, target): (Option<IpAddr>, Option<IpAddr>)) {
     object.word("event_type", "anomaly");
+    let port = event.subject.port().map(|(_, port)| port);
     let is_of_source = matches!(event.subject, Subject::Target { of_sender: true, .. });
-    let port = |of_source: bool| event.subject.port().filter(|_| of_source == is_of_source);
-    for (address, side, name, number) in
-        [(source, true, "src_ip", "src_port"), (target, false, "dest_ip", "dest_port")]
-    {
-        if let Some(address) = address {
-            object.address(name, address);
-        }
-        if let Some((_, port)) = port(side) {
-            object.number(number, port);
-        }
+    let (source_port, target_port) = if is_of_source { (port, None) } else { (None, port) };
+    if let Some(source) = source {
+        object.address("src_ip", source);
+    }
+    if let Some(port) = source_port {
+        object.number("src_port", port);
+    }
+    if let Some(target) = target {
+        object.address("dest_ip", target);
+    }
+    if let Some(port) = target_port {
+        object.number("dest_port", port);
     }
     let protocol = match event.subject {
         Subject::Port { protocol, .. } | Subject::Target { protocol, .. } => Some(protocol),

@@ -543,9 +543,9 @@ fn first_lines<T>(all: &[T], others: &str, room: usize, line: impl Fn(&T, usize)
 /// A flood with its numbers, as far as `room` columns hold them.
 fn flood_line(event: &Event, room: usize) -> String {
     let of = |name| event.number(name).unwrap_or(0);
-    let answered = match percent(of("answered"), event.count) {
-        _ if of("answered") == 0 => ", unanswered".to_owned(),
-        share => format!(", {share} answered"),
+    let answered = match of("answered") {
+        0 => ", unanswered".to_owned(),
+        answered => format!(", {} answered", percent(answered, event.count)),
     };
     let is_exact = matches!(event.value("sources"), Some(Folded::Distinct(sources)) if sources.is_exact());
     let sources = format!("{}{}", if is_exact { "" } else { "about " }, counted(of("sources"), "host"));
