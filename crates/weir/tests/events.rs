@@ -559,7 +559,7 @@ fn a_webhook_that_hangs_holds_up_the_end_of_a_run_for_a_limited_time() {
     ran.says("webhook: 2 messages were not sent: no answer");
 }
 
-/// Reads a message, whose octets are counted before it.
+/// Reads a message after its number of bytes.
 fn counted(from: &mut impl BufRead) -> String {
     let mut length = Vec::new();
     from.read_until(b' ', &mut length).unwrap();

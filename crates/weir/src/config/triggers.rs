@@ -190,7 +190,7 @@ fn argument(r: &mut ConfigReader<'_>, node: &Node<'_>, draft: &mut Draft, name: 
     is_valid(r, node, &FunctionCall::new(EVENT).with("name", "x").with(name, text));
 }
 
-/// Reports an invalid argument of `event`. Returns whether there is none.
+/// Reports an invalid argument of `event`. Returns whether all are valid.
 fn is_valid(r: &mut ConfigReader<'_>, node: &Node<'_>, call: &FunctionCall) -> bool {
     // At the level of flows the function needs no threshold.
     let checked = Callable::find(EVENT, Level::Flow)

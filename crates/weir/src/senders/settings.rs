@@ -10,7 +10,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A destination, with all that a connection to it needs.
 #[derive(Clone, Deserialize, Serialize)]
 pub enum Settings {
-    /// Messages of syslog over TCP, counted by octets (RFC 6587, 3.4.1).
+    /// Messages of syslog over TCP, each after its length (RFC 6587, 3.4.1).
     Stream {
         /// The server.
         place: Place,

@@ -1,4 +1,4 @@
-//! Messages of syslog over TCP (RFC 6587) and TLS (RFC 5425): the number of octets, a space, the message.
+//! Messages of syslog over TCP (RFC 6587) and TLS (RFC 5425): the number of bytes, a space, the message.
 
 use super::roots;
 use super::{Answer, Destination};

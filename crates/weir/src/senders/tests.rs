@@ -33,7 +33,7 @@ fn stream(place: Place, roots: Option<String>, patience: Duration) -> Settings {
     Settings::Stream { place, roots, patience }
 }
 
-/// Reads a message that its octets are counted of.
+/// Reads a message after its number of bytes.
 fn message(from: &mut impl BufRead) -> String {
     let mut length = Vec::new();
     from.read_until(b' ', &mut length).unwrap();
@@ -54,7 +54,7 @@ fn counts(process: Process, tries: Tries) -> Sender {
 }
 
 #[test]
-fn messages_are_counted_by_octets_and_a_new_connection_follows_one_that_was_closed() {
+fn messages_come_after_their_length_and_a_new_connection_follows_one_that_was_closed() {
     let (listener, place) = listener();
     let process = Process::inside(&stream(place, None, LONG));
     let (closing, closed) = std::sync::mpsc::channel();
