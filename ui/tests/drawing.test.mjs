@@ -28,9 +28,10 @@ test('the first page is 100 kB gzip at most', async () => {
   await page.close();
 });
 
-for (const [what, late] of [
-  ['', 0],
-  [' when the counts of lost packets come last', 1500],
+for (const [what, late, lost] of [
+  ['', 0, false],
+  [' when the counts of lost packets come last', 1500, false],
+  [' when the status is loaded again', 0, true],
 ])
   test(
     `100,000 points are drawn, once for each size and range${what}`,
@@ -42,6 +43,12 @@ for (const [what, late] of [
         counts += 1;
         await new Promise((resolve) => setTimeout(resolve, late));
         await route.continue();
+      });
+      // A page without a stream of ticks loads the status again and again.
+      let statuses = 0;
+      if (lost) await page.route(/live/, (route) => route.abort());
+      page.on('response', (response) => {
+        statuses += Number(new URL(response.url()).pathname.endsWith('/status'));
       });
       // Eight lines of 12,500 points.
       await page.goto(`${on.site.url}/charts?range=7d&points=12500&style=lines&band=off`);
@@ -57,6 +64,7 @@ for (const [what, late] of [
           .some((entry) => entry.detail.title === 'Caught and dropped' && entry.detail.points > 0),
       );
       assert.ok(counts > 0);
+      while (lost && statuses < 3) await page.waitForResponse(/status/);
       await settled(page);
       const drawn = await page.evaluate(() =>
         performance
