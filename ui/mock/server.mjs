@@ -96,6 +96,46 @@ export function serve(options = {}) {
     return { id, avg, min: avg.map((value) => value && value * 0.8), max: avg.map((value) => value && value * 1.25) };
   }
 
+  const scan = (source, rest) => ({
+    kind: 'address_scan',
+    subject: `${source} -> tcp/443`,
+    host: source,
+    filter: `src host ${source} and tcp dst port 443`,
+    ...rest,
+  });
+  const EVENTS = [
+    {
+      ago: 30,
+      kind: 'port_scan',
+      text: '10.0.0.66 -> 10.0.0.9  41 ports (1-40, 443) in 0.213 s, refused',
+      subject: '10.0.0.66 -> 10.0.0.9',
+      host: '10.0.0.66',
+      count: 41,
+      open: true,
+      evidence: { answered: 2, failed: 41, refused_flows: 41, unanswered_flows: 0 },
+      filter: 'src host 10.0.0.66 and dst host 10.0.0.9 and tcp',
+    },
+    { ago: 600, kind: 'loss', text: 'eth0: 812 packets dropped in 5 s' },
+    { ago: 1200, kind: 'link_down', text: 'eth0 was down for 3.000 s', subject: 'eth0' },
+    ...[1800, 2600].map((ago) =>
+      scan('10.1.0.11', {
+        ago,
+        text: '10.1.0.11 -> tcp/443  64 hosts in 3.0 s, no answer',
+        count: 64,
+        evidence: { answered: 0, failed: 64, refused_flows: 0, unanswered_flows: 64 },
+      }),
+    ),
+    {
+      ago: 3000,
+      kind: 'syn_flood',
+      text: 'syn flood -> 192.0.2.80 tcp/80  answered 0, bytes 150000, packets 2500, sources 2400',
+      subject: '-> 192.0.2.80 tcp/80',
+      count: 2500,
+      evidence: { answered: 0, bytes: 150_000, packets: 2500, sources: 2400 },
+      filter: 'dst host 192.0.2.80 and tcp dst port 80 and tcp[tcpflags] & (tcp-syn | tcp-ack) = tcp-syn',
+    },
+    { ago: 5400, kind: 'configuration', text: 'configuration applied: +1 -0 lines' },
+  ];
   const LISTS = [
     { name: 'talkers', title: 'Top talkers', key: 'server, port and client', unit: 'bytes' },
     { name: 'services', title: 'Top services', key: 'protocol and port', unit: 'bytes' },
@@ -555,29 +595,21 @@ export function serve(options = {}) {
     events: (request) => {
       const { from, to } = range(request);
       return {
-        events: file
-          ? []
-          : [
-              [600, 'loss', 'eth0: 812 packets dropped in 5 s'],
-              [5400, 'configuration', 'configuration applied: +1 -0 lines'],
-              [1200, 'link_down', 'eth0 was down for 3.000 s', 'eth0'],
-              [30, 'port_scan', '10.0.0.66 -> 10.0.0.9  41 ports (1-40, 443) in 0.213 s, refused', '10.0.0.66 -> 10.0.0.9'],
-            ]
-              .map(([ago, kind, text, subject = null]) => ({
-                time: Math.floor(last - ago),
-                kind,
-                text,
-                id: subject && `00000000000000${ago}`.slice(-16),
-                severity: subject ? 'warning' : 'notice',
-                subject,
-                host: kind === 'port_scan' ? '10.0.0.66' : null,
-                begin: Math.floor(last - ago) - 3,
-                count: kind === 'port_scan' ? 41 : 1,
-                open: kind === 'port_scan',
-                evidence: kind === 'port_scan' ? { failed: 41, refused_flows: 41 } : {},
-                filter: kind === 'port_scan' ? 'src host 10.0.0.66 and dst host 10.0.0.9 and tcp' : null,
-              }))
-              .filter((event) => event.time >= from && event.time < to),
+        events: EVENTS.map(({ ago, subject = null, ...event }, at) => ({
+          host: null,
+          open: false,
+          severity: subject ? 'warning' : 'notice',
+          count: 1,
+          evidence: {},
+          filter: null,
+          ...event,
+          subject,
+          time: Math.floor(last - ago),
+          begin: Math.floor(last - ago) - (event.count > 1 ? 3 : 0),
+          id: subject && hash(`event ${at}`).toString(16).padStart(16, '0'),
+        }))
+          .filter((event) => !file && event.time >= from && event.time < to)
+          .sort((a, b) => b.time - a.time),
         partial: null,
       };
     },

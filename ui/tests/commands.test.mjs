@@ -125,6 +125,11 @@ async function use(base, path, tried, cwd, run = { file: 'x.pcap', expression: '
         if (MOVES.test(url)) assert.deepEqual(Object.keys(got), Object.keys(shown), about);
         else assert.ok(isDeepStrictEqual(got, shown), `${about}: another answer to ${line}`);
         tried.curl += 1;
+      } else if (line.startsWith("weir query 'events ")) {
+        const [, events] = [...answers].find(([url]) => new URL(url).pathname === '/api/v1/events');
+        const shown = JSON.parse(await events).events.filter((event) => event.id !== null);
+        assert.equal(JSON.parse(shell(line, cwd, '-j')).rows.length, shown.length, `${about}: ${line}`);
+        tried.query += 1;
       } else if (line.startsWith('weir query ')) {
         assert.ok(shell(line, cwd).length > 0, about);
         const answer = JSON.parse(shell(line, cwd, '-j'));

@@ -225,6 +225,60 @@ test('events are on the overview, open ones first, and show their packets', asyn
   await done(page);
 });
 
+test(
+  'alerts are grouped by kind and subject, and open to their numbers and flows',
+  { skip: !own && 'needs the events of the mock' },
+  async () => {
+    const page = await open('/');
+    await page.keyboard.press('g');
+    await page.keyboard.press('a');
+    const panel = page.locator('[data-panel="alerts"]');
+    const kinds = panel.locator('[data-alert] .opener b');
+    await kinds.first().waitFor();
+    assert.deepEqual(await kinds.allInnerTexts(), ['port scan', 'link down', 'address scan', 'syn flood']);
+    assert.match(await page.locator('[data-alerts]').innerText(), /^4 alerts, 1 open, of 5 events$/);
+    const alert = panel.locator('[data-alert^="address_scan"]');
+    assert.match(await alert.innerText(), /ended\s+warning\s+10\.1\.0\.11 -> tcp\/443\s+128 findings in 2 events/);
+    assert.match(await alert.innerText(), /failed 64 \/ \(failed 64 \+ answered 0\) = 100 %/);
+    // From the keyboard: rows are reached with j, and opened with Enter.
+    for (let at = 0; at < 10 && !(await alert.locator('.opener:focus').count()); at += 1) await page.keyboard.press('j');
+    await page.keyboard.press('Enter');
+    await alert.locator('[data-panel="alert-flows"] tbody tr').first().waitFor();
+    assert.equal(query(page).row, 'address_scan 10.1.0.11 -> tcp/443');
+    assert.equal(await alert.locator('table').first().locator('tbody tr').count(), 2, 'its events');
+    for (const text of await alert.locator('[data-panel="alert-flows"] tbody tr').allInnerTexts())
+      assert.match(text, /10\.1\.0\.11:\d+\s.*:443\s/);
+    await alert.getByRole('button', { name: '10.1.0.11 -> tcp/443', exact: true }).click();
+    await page.waitForFunction(() => new URL(location.href).searchParams.get('filter') === 'src host 10.1.0.11 and tcp dst port 443');
+    await settled(page);
+    assert.match(await page.locator('[data-alerts]').innerText(), /not narrowed by the filter$/);
+    await alert.getByRole('link', { name: 'Flows of this time' }).click();
+    await page.waitForFunction(() => location.pathname === '/flows');
+    await settled(page);
+    assert.ok(Number(query(page).from) < Number(query(page).to), page.url());
+    // What is decided by single packets is not part of the filter of flows.
+    await page.goto(`${on.site.url}/alerts?kind=syn_flood`);
+    await settled(page);
+    assert.deepEqual(await kinds.allInnerTexts(), ['syn flood']);
+    await kinds.first().click();
+    await settled(page);
+    assert.match(await panel.innerText(), /tcp\[tcpflags\] & \(tcp-syn \| tcp-ack\) = tcp-syn/);
+    await panel.getByRole('button', { name: 'Filter on it' }).click();
+    await page.waitForFunction(() => new URL(location.href).searchParams.get('filter') === 'dst host 192.0.2.80 and tcp dst port 80');
+    await settled(page);
+    await done(page);
+  },
+);
+
+test('without alerts the page says what is found, and what would find more', { skip: !own && 'starts a mock' }, async (t) => {
+  const { url, stop } = await target({ mode: 'file' });
+  t.after(stop);
+  const page = await open('/alerts', { base: url });
+  const text = await page.locator('[data-panel="alerts"]').innerText();
+  for (const word of ['[[trigger]]', '"flood"', '"scans"', 'event noisy-client', 'watch ']) assert.ok(text.includes(word), word);
+  await done(page);
+});
+
 test('flows over time by any dimension, beside the range before', async () => {
   const page = await open('/charts?over=client&of=flows&compare=before');
   const panel = page.locator('[data-panel="over"]');

@@ -472,3 +472,43 @@ test('a change is of volumes, whatever the lengths of the steps', async () => {
   assert.equal(change([200, null], past([100, 100]), [10, 10]), 1);
   assert.equal(change([100], past([null]), [10]), null);
 });
+
+test('events of a kind and subject are one alert', async () => {
+  const { alerts, filled, ofFlows, rule } = await load('/src/lib/alerts.ts');
+  const event = (id, more) => ({
+    ...{ id, kind: 'port_scan', subject: 'a -> b', host: 'a', severity: 'notice', open: false, begin: 10, time: 20, count: 1 },
+    ...{ evidence: {}, filter: null, text: 'what', ...more },
+  });
+  const found = alerts([
+    event('1', { time: 90, count: 3 }),
+    event('2', { severity: 'warning', begin: 5, open: true }),
+    event('3', { kind: 'disk_full', severity: 'error' }),
+    event(null, { kind: 'start' }),
+  ]);
+  assert.deepEqual(
+    found.map(({ key, severity, open, count, begin, last, events }) => [key, severity, open, count, begin, last, events.length]),
+    [
+      ['port_scan a -> b', 'warning', true, 4, 5, 90, 2],
+      ['disk_full a -> b', 'error', false, 1, 10, 20, 1],
+    ],
+  );
+  const scan = event('1', { evidence: { failed: 53, answered: 6, refused_flows: 53, unanswered_flows: 0 } });
+  assert.equal(filled(scan), 'failed 53 / (failed 53 + answered 6) = 90 % or more');
+  assert.match(rule(scan), /^20 or more TCP ports of a host failed, and at least 80 %/);
+  const flood = event('1', { kind: 'syn_flood', evidence: { packets: 2500, sources: 2400, answered: 0, bytes: 150_000 } });
+  assert.equal(filled(flood), 'answered 0 / packets 2,500 = 0 %; packets 2,500 / sources 2,400 = 1.0 of each');
+  const named = (evidence, count = 2) => filled(event('1', { kind: 'mine', evidence, count }));
+  assert.equal(named({ least: 120, most: 3400 }), 'least 120, most 3,400, passed 2 times');
+  assert.equal(named({ line: 7 }, 21), '21 hits of the entry in line 7');
+  assert.equal(named({ other: 7 }), 'other 7');
+  assert.equal(named({}), 'what');
+  const leap = event('1', { kind: 'clock_leap', evidence: { back: 1, ahead: 0, most_back: 3_600_000_000_000, most_ahead: 0 } });
+  assert.equal(filled(leap), '1 leap back, by 60.0 min at most');
+  for (const [expression, flows] of [
+    ['host a', 'host a'],
+    ['dst host a and tcp dst port 80 and tcp[tcpflags] & (tcp-syn | tcp-ack) = tcp-syn', 'dst host a and tcp dst port 80'],
+    ['dst host a and (ip proto 17 or ip6 proto 17) and ip[6:2] & 0x1fff != 0', 'dst host a and (ip proto 17 or ip6 proto 17)'],
+    ['', ''],
+  ])
+    assert.equal(ofFlows(expression), flows);
+});

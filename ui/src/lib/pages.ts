@@ -13,6 +13,7 @@ export interface Page {
 export const PAGES: Page[] = [
   // The first page is part of the first load, the others are loaded when they are opened.
   { path: '/', title: 'Overview', key: 'o', load: () => Promise.resolve({ default: Overview }) },
+  { path: '/alerts', title: 'Alerts', key: 'a', load: () => import('../pages/Alerts.svelte') },
   { path: '/charts', title: 'Charts', key: 'c', load: () => import('../pages/Charts.svelte') },
   { path: '/talkers', title: 'Talkers', key: 't', load: () => import('../pages/Talkers.svelte') },
   { path: '/lists', title: 'Lists', key: 'l', load: () => import('../pages/Lists.svelte') },

@@ -53,6 +53,19 @@ export const GROUPS: Record<string, string> = {
   hosts: 'host',
 };
 
+/** The clauses of a range in a query that a person runs later: a range that moves is one before that time. */
+function clauses(range: Range, status: Status): string {
+  if (range.text === 'all') return '';
+  return range.text && status.mode === 'live' ? `since ${range.text}` : `since ${iso(range.from)} until ${iso(range.to)}`;
+}
+
+/** The `weir query` command for the events of the range; null without a store. */
+export function eventsQuery(limit: number, range: Range | null, status: Status | null, folder: string | null): string | null {
+  if (!range || !status || folder === null) return null;
+  const query = ['events', clauses(range, status), `limit ${limit}`].filter((part) => part !== '').join(' ');
+  return `weir query ${quote(query)} -d ${quote(folder)}`;
+}
+
 /** The `weir query` command for the rows of a list, such as `weir query 'top sender by bytes since 24h'`. */
 export function topQuery(
   list: string,
@@ -64,12 +77,7 @@ export function topQuery(
   folder: string | null,
 ): string | null {
   if (!range || !status || folder === null) return null;
-  const time =
-    range.text === 'all'
-      ? ''
-      : range.text && status.mode === 'live'
-        ? `since ${range.text}`
-        : `since ${iso(range.from)} until ${iso(range.to)}`;
+  const time = clauses(range, status);
   const group = GROUPS[list];
   // A name that is more than a word is read up to a quotation mark.
   if (!group && list.includes('"')) return null;
