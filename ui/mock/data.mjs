@@ -126,6 +126,7 @@ export function rate(id, time, step) {
   const noise = 0.8 + 0.4 * unit(`${id} ${Math.floor(time / step)} ${step}`);
   const burst = unit(`b ${id} ${Math.floor(time / 900)}`) > 0.97 ? 1.7 : 1;
   const shape = day * work * slow * noise * burst;
+  if (id === 'scans/scans') return unit(`${id} ${Math.floor(time / 1800)}`) > 0.8 ? 1 : 0;
   if (id === 'ledger/caught') return shape * 21_000;
   if (id === 'ledger/dropped')
     return unit(`drop ${Math.floor(time / 1800)}`) > 0.95 ? shape * 21_000 * 0.012 * unit(`d ${Math.floor(time / step)}`) : 0;
@@ -313,6 +314,7 @@ export const FLOW_FIELDS = [
   ['service', 'text', 'Protocols identified in it', (flow) => flow.service],
   ['name', 'text', 'Name that the client had resolved', (flow) => flow.name],
   ['state', 'text', 'State of the connection', (flow) => flow.state],
+  ['first', 'time', 'Time of the first packet', (flow) => flow.first],
   ['duration', 'duration', 'From the first packet to the last', (flow) => flow.last - flow.first],
   ['sent_ttl', 'number', "Time to live of the client's packets", (flow) => [64, 64, 128][hash(flow.source) % 3]],
   ['received_ttl', 'number', "Time to live of the server's packets", (flow) => 240 - (hash(flow.destination) % 9)],

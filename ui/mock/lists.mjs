@@ -190,6 +190,54 @@ function table(of, call, flows, limit) {
   };
 }
 
+const NOT_STORED = 'what its function counts is not stored';
+
+/** Lists of hosts, with a few of the columns of the program's. The signature of one host has all of its ports. */
+const packets = (...names) => names.map((name) => ({ name, kind: 'sum', unit: 'packets', help: '', field: null }));
+const of = (kind, ...names) => names.map((name) => ({ name, kind, unit: kind === 'statistic' ? 'percent' : '', help: '', field: null }));
+const judged = (name, level, call, columns, rows) => ({
+  ...{ name, title: name, owner: 'configuration', level, expression: '', whole: null },
+  tables: [
+    {
+      ...{ name, call, columns, absent: 0, partial: null, others: { keys: 0, sum: null } },
+      ranked: columns.findIndex((column) => column.kind === 'sum'),
+      rows: rows.map((values) => ({ values, error: 0, filter: '' })),
+      total: rows.reduce((sum, values) => sum + values[columns.findIndex((column) => column.kind === 'sum')], 0),
+    },
+  ],
+});
+const HOSTS = [
+  judged(
+    'connection attempts',
+    'packet',
+    'syn',
+    [
+      ...of('key', 'host'),
+      ...packets('work', 'syn', 'synack', 'packets_sent', 'packets_received', 'icmp_errors'),
+      ...of('distinct', 'targets', 'ports'),
+      ...of('sample', 'port_sample', 'source_port_sample'),
+      ...of('statistic', 'weight'),
+      { ...of('statistic', 'flags')[0], unit: '' },
+    ],
+    [
+      ['10.1.0.11', 2400, 1280, 0, 1300, 1120, 40, 512, 2, '445:1216 443:64', '40001:9', 99, 'EWO'],
+      ['10.0.0.66', 90, 82, 0, 82, 8, 0, 1, 41, '1:2 4:2 7:2 9:2 12:2 18:2 22:2 27:2 31:2 443:2', '51000:82', 100, 'WO'],
+      ['10.0.0.22', 12, 10, 10, 900, 800, 0, 0, 0, '', '', 0, null],
+    ],
+  ),
+  judged(
+    'scanned addresses',
+    'flow',
+    'fanout by horizontal',
+    [
+      ...of('key', 'source', 'port', 'kind'),
+      ...of('distinct', 'targets'),
+      ...['flows', 'answered', 'refused', 'silent'].map((name) => ({ ...packets(name)[0], unit: 'flows' })),
+    ],
+    [['10.1.0.11', 445, 'syn', 508, 608, 0, 12, 596]],
+  ),
+];
+
 const subscriptions = (config) => [...configured(config), ...BUILT_IN];
 
 /** What the subscriptions of a configuration found in flows. */
@@ -202,9 +250,12 @@ export function tables(config, flows, limit, filter) {
     tables: functions.map((call) => table({ ...each, functions }, call, matching(each), limit)),
   });
   return {
-    subscriptions: subscriptions(config)
-      .filter((each) => each.level === 'record')
-      .map((each) => ({ ...of(each), whole: filter && each.name === 'answers' ? 'what its function counts is not stored' : null })),
+    subscriptions: [
+      ...subscriptions(config)
+        .filter((each) => each.level === 'record')
+        .map((each) => ({ ...of(each), whole: filter && each.name === 'answers' ? NOT_STORED : null })),
+      ...HOSTS.map((each) => ({ ...each, whole: filter ? NOT_STORED : null })),
+    ],
     more: 0,
   };
 }

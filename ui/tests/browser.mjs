@@ -80,7 +80,19 @@ export async function done(page) {
 /** The query parameters of a page. */
 export const query = (page) => Object.fromEntries(new URL(page.url()).searchParams);
 
-export const PAGES = ['/', '/alerts', '/charts', '/talkers', '/lists', '/flows', '/protocols', '/files', '/sensor', '/configuration'];
+export const PAGES = [
+  '/',
+  '/alerts',
+  '/charts',
+  '/talkers',
+  '/scanners',
+  '/lists',
+  '/flows',
+  '/protocols',
+  '/files',
+  '/sensor',
+  '/configuration',
+];
 
 /** Waits until no panel is busy or waits for its first answer. */
 export async function settled(page) {

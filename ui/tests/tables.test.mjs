@@ -279,6 +279,61 @@ test('without alerts the page says what is found, and what would find more', { s
   await done(page);
 });
 
+test('scanners: a cell of ports by time opens its flows', async () => {
+  const page = await open('/?range=24h');
+  await page.keyboard.press('g');
+  await page.keyboard.press('n');
+  const panel = page.locator('[data-panel="port-heat"]');
+  if (!own) {
+    await panel.waitFor();
+    await done(page);
+    return;
+  }
+  await panel.locator('a.cell').first().waitFor();
+  await settled(page);
+  // The table has the figures of the map.
+  await panel.locator('button[aria-pressed]').click();
+  const cell = panel.locator('a.cell').first();
+  const figure = Number(await cell.innerText());
+  assert.ok(figure > 0);
+  await panel.locator('button[aria-pressed]').click();
+  assert.equal(await cell.innerText(), '');
+  assert.match(await cell.getAttribute('aria-label'), new RegExp(`^tcp/\\d+, .*: ${figure} flows?$`));
+  // Arrow keys move between the cells.
+  const [row, column] = (await cell.getAttribute('data-cell')).split('-');
+  await cell.focus();
+  await page.keyboard.press('ArrowRight');
+  assert.equal(await page.evaluate(() => document.activeElement.dataset.cell), `${row}-${Number(column) + 1}`);
+  await page.keyboard.press('ArrowLeft');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => location.pathname === '/flows');
+  await settled(page);
+  const { filter, from, to } = query(page);
+  assert.match(filter, /flow\.state = REJ.* and \(tcp dst port \d+\) and \(flow\.first >= [\d.]+ and flow\.first < [\d.]+\)$/);
+  assert.equal(Number(await page.locator('[data-matched]').getAttribute('data-matched')), figure, 'the flows of the cell');
+  assert.ok(Number(from) < Number(to), page.url());
+  await done(page);
+});
+
+test('scanners: port signatures, lists and the lines that add others', { skip: !own && 'needs the lists of the mock' }, async () => {
+  const page = await open('/scanners');
+  const host = page.locator('[data-signature="10.1.0.11"]');
+  assert.match(await host.innerText(), /1,280 SYNs to 2 ports of 512 addresses, work weight 99 %, flags EWO/);
+  assert.match(await host.innerText(), /445\s+95 %\s+443\s+5\.0 %/);
+  assert.match(await page.locator('[data-signature="10.0.0.66"]').innerText(), /76 % to ports outside the sample/);
+  assert.equal(await page.locator('[data-signature]').count(), 2, 'a host without SYNs has no signature');
+  const missing = await page.locator('[data-panel="missing"]').innerText();
+  for (const name of ['icmperror', 'udp', 'flood', 'scans', 'apps']) assert.ok(missing.includes(`chain = ["${name}"]`), name);
+  assert.ok(!missing.includes('"syn"'), missing);
+  await page.locator('[data-panel="subscription-scanned-addresses"] button[data-row]').first().click();
+  await page.waitForFunction(() => new URL(location.href).searchParams.get('filter') === 'flow.client = 10.1.0.11 and tcp dst port 445');
+  await settled(page);
+  await page.getByRole('link', { name: 'Show flows' }).click();
+  await page.waitForFunction(() => location.pathname === '/flows');
+  await settled(page);
+  await done(page);
+});
+
 test('flows over time by any dimension, beside the range before', async () => {
   const page = await open('/charts?over=client&of=flows&compare=before');
   const panel = page.locator('[data-panel="over"]');

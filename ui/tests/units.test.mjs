@@ -512,3 +512,39 @@ test('events of a kind and subject are one alert', async () => {
   ])
     assert.equal(ofFlows(expression), flows);
 });
+
+test('rows of lists of hosts have the expressions of their flows', async () => {
+  const { flowsOf, sample, shapeOf, signatures } = await load('/src/lib/scanners.ts');
+  const table = (names) => ({ columns: names.split(' ').map((name) => ({ name })), rows: [] });
+  const of = (names, values) => [shapeOf(table(names))?.name, flowsOf(table(names), { values, error: 0, filter: '' })];
+  const tried = 'kind targets flows answered refused silent';
+  for (const [names, values, shape, filter] of [
+    [`source port ${tried}`, ['10.0.0.1', 445, 'syn'], 'fanout', 'flow.client = 10.0.0.1 and tcp dst port 445'],
+    [`source target ${tried}`, ['10.0.0.1', '10.0.0.2', 'udp'], 'fanout', 'flow.client = 10.0.0.1 and flow.server = 10.0.0.2 and udp'],
+    [`source port ${tried}`, ['10.0.0.1', 47, 'ip'], 'fanout', 'flow.client = 10.0.0.1'],
+    [`source ${tried}`, ['10.0.0.1', 'echo'], 'fanout', 'flow.client = 10.0.0.1 and (icmp or icmp6)'],
+    ['host work syn port_sample', ['10.0.0.1'], 'syn', 'host 10.0.0.1'],
+    ['host weight class sent errors', ['10.0.0.1'], 'udp', 'host 10.0.0.1'],
+    ['protocol port errors port_unreachable', [17, 161], 'icmperror', 'udp dst port 161'],
+    [
+      'destination kind service protocol port packets sources answered',
+      ['10.0.0.1', 'reflected', 'ntp', 17, 123],
+      'flood',
+      'host 10.0.0.1 and udp port 123',
+    ],
+    ['source target port failed refused_flows unanswered_flows', ['a', null, 22], 'scans', 'src host a and tcp dst port 22'],
+    ['host bytes', ['10.0.0.1'], undefined, 'host 10.0.0.1'],
+  ])
+    assert.deepEqual(of(names, values), [shape, filter], names);
+  assert.deepEqual(sample('80:3 445:120 wrong'), [
+    { port: 445, count: 120 },
+    { port: 80, count: 3 },
+  ]);
+  assert.deepEqual(sample(null), []);
+  const hosts = table('host work syn synack port_sample ports targets weight flags');
+  hosts.rows = [{ values: ['a', 9, 200, 50, '80:3 445:120', 7, 9, 90, null] }, { values: ['b', 9, 0, 0, '', 0, 0, 9, 'W'] }];
+  assert.deepEqual(
+    signatures(hosts).map(({ host, syns, ports, flags }) => [host, syns, ports.length, flags]),
+    [['a', 150, 2, '']],
+  );
+});

@@ -16,6 +16,7 @@ export const PAGES: Page[] = [
   { path: '/alerts', title: 'Alerts', key: 'a', load: () => import('../pages/Alerts.svelte') },
   { path: '/charts', title: 'Charts', key: 'c', load: () => import('../pages/Charts.svelte') },
   { path: '/talkers', title: 'Talkers', key: 't', load: () => import('../pages/Talkers.svelte') },
+  { path: '/scanners', title: 'Scanners', key: 'n', load: () => import('../pages/Scanners.svelte') },
   { path: '/lists', title: 'Lists', key: 'l', load: () => import('../pages/Lists.svelte') },
   { path: '/flows', title: 'Flows', key: 'f', load: () => import('../pages/Flows.svelte') },
   { path: '/protocols', title: 'Protocols', key: 'p', load: () => import('../pages/Protocols.svelte') },
