@@ -1,5 +1,6 @@
 //! Turns what reaches it into events: items, or the rows of the reading before it that pass a threshold.
 
+use super::drops::{DROPS, PER_MILLION, drops_of, per_million};
 use super::ends::words;
 use super::found::Found;
 use super::judge::{Named, SEVERITIES};
@@ -14,9 +15,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use weir_api::event::FINDING;
 use weir_api::{
-    Count, Datum, Event, Fold, Folded, FunctionCall, Interval, Key, KeyColumn, Level, Reading, Schema,
-    Severity, Shown, Subject, SynCounts, TableColumn, TableRow, UdpHost, Unit, WORM_DIFFERENCE, WorkWeight,
-    mac_text,
+    Count, Datum, Event, Fold, Folded, FunctionCall, Interval, Key, KeyColumn, Ledger, Level, Reading,
+    Schema, Severity, Shown, Subject, SynCounts, TableColumn, TableRow, UdpHost, Unit, WORM_DIFFERENCE,
+    WorkWeight, mac_text,
 };
 
 /// Over packets, streams and flows.
@@ -209,6 +210,17 @@ pub(crate) fn judging(
     }
 }
 
+/// The call for packets that a run lost, with the name of the column that it compares.
+///
+/// # Errors
+/// An argument is invalid or missing.
+pub fn judging_drops(call: &FunctionCall) -> Result<FunctionCall, String> {
+    if !is_threshold(call)? {
+        return Err("`drops` needs above or below".to_owned());
+    }
+    judging(call, DROPS, &drops_of(&Ledger::default()))
+}
+
 /// The weight of a host over UDP, and the work weight of a host over TCP in percent. They follow from other columns.
 const WEIGHT: &str = "weight";
 
@@ -236,6 +248,7 @@ fn columns(reading: &Reading) -> Vec<&str> {
         Reading::Count(_) | Reading::Classes { .. } => vec!["packets", "bytes"],
         Reading::Top(_) => vec!["packets", "bytes", "flows"],
         Reading::Distinct(_) => vec!["estimate"],
+        Reading::Table(table) if table.schema.name == DROPS => vec!["packets", PER_MILLION],
         Reading::Table(table) => {
             let is_number = |column: &&TableColumn| {
                 matches!(column.fold, Fold::Sum | Fold::Distinct)
@@ -278,6 +291,10 @@ fn each_row(reading: &Reading, column: &str, each: &mut dyn FnMut(&dyn Fn() -> S
                 && let Some(weight) = weight_of(table.schema.shown)
             {
                 return table.rows.iter().for_each(|row| each(&|| of_parts(&row.key), weight(row)));
+            }
+            if column == PER_MILLION {
+                let shares = table.rows.iter().filter_map(|row| per_million(&table.schema, row));
+                return shares.for_each(|share| each(&|| Subject::Key(ALL.into()), share));
             }
             let Some(at) = table.schema.columns.iter().position(|known| known.name == column) else { return };
             for row in &table.rows {
@@ -692,5 +709,49 @@ mod tests {
         assert!(error(&[("name", "a b")]).contains("letters"));
         let series = Reading::Series(weir_api::Series::new(1));
         assert!(judging(&call(&[("above", "1")]), "rate", &series).unwrap_err().contains("no rows"));
+    }
+
+    /// The numbers of the events of some seconds with this many lost and caught packets.
+    fn lost(arguments: &[(&str, &str)], seconds: &[(u64, u64)]) -> Vec<u64> {
+        let named = FunctionCall::new("event").with("name", "x");
+        let call = arguments.iter().fold(named, |call, (name, value)| call.with(name, value));
+        let call = judging_drops(&call).unwrap();
+        let mut judge = super::super::judge_of(&call, SECOND).unwrap();
+        let mut events: Vec<Event> = Vec::new();
+        for (at, (lost, caught)) in (1_u64..).zip(seconds) {
+            let [dropped, interface_dropped] = [lost - lost / 3, lost / 3];
+            let capture =
+                weir_api::CaptureCount { dropped, interface_dropped, ..weir_api::CaptureCount::default() };
+            let ledger = Ledger { capture, caught: *caught, ..Ledger::default() };
+            let interval = Interval { start: at * SECOND, end: (at + 1) * SECOND };
+            events.extend(judge.judge(&drops_of(&ledger), interval, interval, &|_| false));
+        }
+        events.extend(judge.finish());
+        events.iter().map(|event| event.value("most").map_or(0, Folded::weight)).collect()
+    }
+
+    #[test]
+    fn lost_packets_are_compared_by_number_and_by_share() {
+        let seconds = [(0, 100), (10, 90), (11, 9_989), (0, 0), (3, 0)];
+        assert_eq!(lost(&[("above", "10")], &seconds), [11]);
+        assert_eq!(lost(&[("above", "2")], &seconds), [10, 11, 3]);
+        // A tenth, 0.11 %, and all.
+        let share = |above| lost(&[("above", above), ("column", PER_MILLION)], &seconds);
+        assert_eq!(share("1099"), [100_000, 1_100, 1_000_000]);
+        assert_eq!(share("1100"), [100_000, 1_000_000]);
+        // The share of two seconds is that of their sums: the first begins at an even second.
+        let both = [("above", "1"), ("column", PER_MILLION), ("over", "2")];
+        assert_eq!(lost(&both, &[(0, 1), (10, 90), (10, 390)]), [40_000]);
+    }
+
+    #[test]
+    fn lost_packets_need_a_threshold_and_a_column() {
+        let named = FunctionCall::new("event").with("name", "x");
+        assert!(judging_drops(&named).unwrap_err().contains("above or below"));
+        let above = named.with("above", 1);
+        let call = judging_drops(&above).unwrap();
+        assert!(call.arguments.contains(&("column".to_owned(), "packets".to_owned())));
+        let error = judging_drops(&above.with("column", "bytes")).unwrap_err();
+        assert!(error.contains("packets, per_million"), "{error}");
     }
 }
