@@ -237,8 +237,9 @@ impl Collector {
         self.events = Events::new(memory, failures, self.report_length);
     }
 
-    /// Shows the events that begin to triggers, from now on.
+    /// Shows the events that begin to triggers, from now on, and judges what they ask for.
     pub fn trigger(&mut self, triggers: Triggers) {
+        triggers.of_drops().for_each(|(call, name)| self.events.judge_drops(call, name));
         self.triggers = triggers;
     }
 

@@ -14,7 +14,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use weir_api::event::{LINK_DOWN, MAX_EVENTS};
-use weir_api::{Event, EventCount, EventKind, EventState, Folded, Interval, Origin, Snapshot, Subject};
+use weir_api::{
+    Event, EventCount, EventKind, EventState, Folded, FunctionCall, Interval, Origin, Snapshot, Subject,
+};
 use weir_capture::{LinkChange, LinkEvent};
 
 /// Minimum time between two rows of an event that goes on, in nanoseconds.
@@ -73,6 +75,11 @@ impl Events {
             limit: memory / COPIES,
             held: 0,
         }
+    }
+
+    /// Judges the packets that the run lost from now on, by a call of `event`, for events of a subscription of this name.
+    pub fn judge_drops(&mut self, call: &FunctionCall, subscription: &str) {
+        self.judges.judge_drops(call, subscription);
     }
 
     /// Bytes of the open events.

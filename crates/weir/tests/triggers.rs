@@ -128,6 +128,35 @@ fn limits_hold_and_are_said() {
     assert!(written.iter().all(|(_, bytes)| bytes.len() < 3_000) && note.contains("5 full"), "{note}");
 }
 
+/// A rate is per second, whatever time it is compared over, and a line of a chart is what the chart draws.
+#[test]
+fn rates_and_lines_of_charts_open_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = put(folder.path(), "x.pcap", &bursts(4, 20));
+    // A burst is 51 packets in an even second, and a packet follows in the next one. Frames have 42 bytes and their payload.
+    let burst = 62 + (43..=92).sum::<u64>();
+    let chart = "[[chart]]\nname = \"of hosts\"\nunit = \"packets\"\nlines = [\n\
+                 { name = \"one\", expression = \"host 10.0.0.1\" },\n\
+                 { name = \"two\", expression = \"host 10.0.0.2\" },\n]\n";
+    for (keys, number) in [
+        ("when = \"rate\"\nabove = 50".to_owned(), 4),
+        ("when = \"rate\"\nabove = 51".to_owned(), 0),
+        ("when = \"rate\"\nabove = 25.9\nover = \"2s\"".to_owned(), 4),
+        ("when = \"rate\"\nabove = 26\nover = \"2s\"".to_owned(), 0),
+        ("when = \"rate\"\nabove = 0\nwhere = \"host 10.0.0.2\"".to_owned(), 4),
+        (format!("when = \"rate\"\ncolumn = \"bytes\"\nabove = {}", burst - 1), 4),
+        (format!("when = \"rate\"\ncolumn = \"bytes\"\nabove = {burst}"), 0),
+        (format!("line = \"of hosts/two\"\nabove = 49\nover = \"1s\"\n{chart}"), 4),
+        (format!("line = \"of hosts/one\"\nabove = 49\nover = \"1s\"\n{chart}"), 0),
+    ] {
+        let dumps = tempfile::tempdir_in(folder.path()).unwrap();
+        let keys = format!("rearm = \"3s\"\n{keys}");
+        let config = put(folder.path(), "weir.toml", configuration(dumps.path(), &keys).as_bytes());
+        let ran = weir(["-c", text(&config), text(&capture)]).exits(0);
+        assert_eq!(files(dumps.path()).len(), number, "{keys}: {}", ran.text());
+    }
+}
+
 /// The comment of a file has the formula, the number and the expression.
 #[test]
 fn a_file_says_why_it_was_written() {
@@ -181,6 +210,20 @@ fn invalid_triggers_are_errors_with_a_reason() {
         ("event = \"port_scan\"\nabove = 3", "for the events of others"),
         ("when = \"packets\"\nabove = 3\nname = \"b\"", "name"),
         ("when = \"top source\"\nabove = 3\ncolumn = \"weight\"", "packets, bytes, flows"),
+        ("when = \"drops\"", "above or below"),
+        ("when = \"drops\"\nabove = 3\nwhere = \"udp\"", "cannot be selected"),
+        ("when = \"drops\"\nabove = 3\ncolumn = \"bytes\"", "packets, per_million"),
+        ("when = \"drops\"\nabove = \"101%\"", "0%"),
+        ("when = \"drops\"\nabove = \"1%\"\nbelow = 3", "both shares"),
+        ("when = \"packets\"\nabove = \"1%\"", "for drops"),
+        ("when = \"rate\"", "above or below"),
+        ("when = \"rate\"\nlevel = \"flow\"\nabove = 3", "of packets"),
+        ("line = \"ports/ssh\"\nabove = 3", ":4:8: no chart has the line"),
+        (
+            "line = \"p/shh\"\nabove = 3\n[[chart]]\nname = \"p\"\nlines = [{ name = \"ssh\", expression = \"port 22\" }]",
+            "did you mean \"p/ssh\"",
+        ),
+        ("line = \"ports/ssh\"\nwhen = \"packets\"\nabove = 3", "measure and expression"),
     ] {
         let config = put(folder.path(), "weir.toml", configuration(&dumps, keys).as_bytes());
         let ran = weir(["config", "check", text(&config)]);

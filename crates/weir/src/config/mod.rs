@@ -300,6 +300,7 @@ impl Config {
 }
 
 impl Chart {
+    /// Its lines.
     fn subscriptions(&self) -> Vec<SubscriptionSpec> {
         let function = match self.unit {
             Unit::Packets => "packets",

@@ -106,8 +106,8 @@ static TAGS: [Tag; 34] = [
     Tag { name: "trigger_topn_ip", translate: not_yet },
     Tag { name: "trigger_worm", translate: worm_count },
     Tag { name: "trigger_udpweight", translate: udp_weight },
-    Tag { name: "trigger_drops", translate: not_yet },
-    Tag { name: "drop_trigger", translate: not_yet },
+    Tag { name: "trigger_drops", translate: drops },
+    Tag { name: "drop_trigger", translate: drops },
     Tag { name: "dns_include", translate: watch },
 ];
 
@@ -497,6 +497,11 @@ fn udp_weight(translation: &mut Translation, statement: &Statement) -> Result<()
     translation.trigger(statement, "udpweight", keys, "host {host} and (udp or icmp)")
 }
 
+/// Ourmon's trigger on packets that the kernel dropped: a file of all packets.
+fn drops(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
+    translation.trigger(statement, "drops", "when = \"drops\"", "")
+}
+
 fn tcp3(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
     let [one, two] = statement
         .exactly("two ports")?
@@ -640,13 +645,15 @@ mod tests {
             "home = [\"10.0.0.0/8\"]\n\n[mon]\nworm_weight = 30\nsyn_order = \"syn\"\nworm_difference = 20\n";
         assert!(outcome.stdout.contains(mon), "{}", outcome.stdout);
         let notes: Vec<&str> = outcome.stderr.lines().collect();
-        assert_eq!(notes.len(), 5, "{}", outcome.stderr);
+        assert_eq!(notes.len(), 4, "{}", outcome.stderr);
         assert_eq!(notes[0], "ourmon.conf:2: not yet: sysname");
         assert!(
             outcome.stdout.contains("# not yet: trigger_topn_ip 1000 10000 /usr/dumps (line 29)\n"),
             "{}",
             outcome.stdout
         );
+        let drops = "[[trigger]]\nname = \"drops\"\nwhen = \"drops\"\nabove = 20000\nrearm = \"30s\"\n";
+        assert!(outcome.stdout.contains(drops), "{}", outcome.stdout);
     }
 
     /// `bpf-packets` and `bpf-bytes` apply to the sets that start after them; a new set ends the previous one; a

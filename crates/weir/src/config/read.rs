@@ -61,7 +61,10 @@ impl<'t> ConfigReader<'t> {
     /// Reads every key of a table.
     pub fn fill<T>(&mut self, table: &DeTable<'_>, keys: &[Key<T>], into: &mut T) {
         let outer = (self.key, self.takes);
-        for (name, value) in in_order(table) {
+        let mut entries = in_order(table);
+        // Triggers refer to charts, wherever these are.
+        entries.sort_by_key(|(name, _)| name.get_ref() == "trigger");
+        for (name, value) in entries {
             match keys.iter().find(|key| key.name == name.get_ref()) {
                 Some(key) => {
                     (self.key, self.takes) = (key.name, key.takes);

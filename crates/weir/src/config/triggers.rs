@@ -1,18 +1,29 @@
 //! The tables `[[trigger]]`: events that each write a packet file.
 
 use super::expression::{over_records, read_at};
-use super::fault::Fault;
+use super::fault::{Fault, nearest};
 use super::functions::{self, LEVELS, level_of, read_level};
 use super::read::{ConfigReader, Key, Node, quoted};
-use super::{Config, EXPRESSION, Unique, require};
+use super::{Chart, Config, EXPRESSION, Unique, require};
 use crate::triggers::{Decided, DumpSpec, EXAMPLE, PLACEHOLDERS, TriggerSpec, filled};
 use toml::de::{DeTable, DeValue};
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
-use weir_engine::{Callable, check_chain};
+use weir_engine::{Callable, DROPS, check_chain, judging_drops};
 use weir_filter::Options;
 
 /// The function that makes events.
 const EVENT: &str = "event";
+
+/// What a threshold is compared with.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum When {
+    /// The reading of functions.
+    Functions,
+    /// The packets that the run lost.
+    Drops,
+    /// Packets or bytes per second.
+    Rate,
+}
 
 /// A table as it is read.
 struct Draft {
@@ -22,6 +33,10 @@ struct Draft {
     event: FunctionCall,
     /// Events of others that decide in its place.
     of: Option<String>,
+    /// What `when` is, if it is not a list of functions.
+    when: When,
+    /// Whether a threshold is a share in percent.
+    is_share: bool,
     dump: DumpSpec,
 }
 
@@ -33,10 +48,10 @@ impl Draft {
 }
 
 /// Keys of what decides, which a trigger for the events of others does not have.
-const DECIDING: [&str; 10] =
-    ["where", "level", "when", "column", "above", "below", "over", "rearm", "severity", "expression"];
+const DECIDING: [&str; 11] =
+    ["where", "level", "when", "line", "column", "above", "below", "over", "rearm", "severity", "expression"];
 
-static KEYS: [Key<Draft>; 20] = [
+static KEYS: [Key<Draft>; 21] = [
     Key {
         name: "name",
         takes: "letters, digits, hyphens and underscores, at most 64, such as \"syn-flood\"",
@@ -59,8 +74,16 @@ static KEYS: [Key<Draft>; 20] = [
     Key { name: "level", takes: LEVELS, read: read_level },
     Key {
         name: "when",
-        takes: "a function that measures, or a list of functions, such as \"packets\" or \"top source\"",
+        takes: "\"drops\", \"rate\", a function that measures, or a list of functions, such as \"packets\" or \"top source\"",
         read: |r, node, draft| {
+            draft.when = match node.get_ref().as_str() {
+                Some(DROPS) => When::Drops,
+                Some("rate") => When::Rate,
+                _ => When::Functions,
+            };
+            if draft.when != When::Functions {
+                return;
+            }
             let level = draft.subscription.level;
             let elements = match node.get_ref() {
                 DeValue::Array(elements) => elements.iter().collect(),
@@ -71,19 +94,27 @@ static KEYS: [Key<Draft>; 20] = [
         },
     },
     Key {
+        name: "line",
+        takes: "a line of a [[chart]], such as \"ports/ssh\": the name of the chart, a slash, and that of the line",
+        // It is found when the table has been read.
+        read: |r, node, _| {
+            r.string(node);
+        },
+    },
+    Key {
         name: "column",
         takes: "a column of the function's reading, such as \"bytes\"",
         read: |r, node, draft| argument(r, node, draft, "column"),
     },
     Key {
         name: "above",
-        takes: "a number: the function's reading has more",
-        read: |r, node, draft| argument(r, node, draft, "above"),
+        takes: "a number: the function's reading has more; of drops also a share, such as \"0.1%\"",
+        read: |r, node, draft| threshold(r, node, draft, "above"),
     },
     Key {
         name: "below",
-        takes: "a number: the function's reading has less",
-        read: |r, node, draft| argument(r, node, draft, "below"),
+        takes: "a number: the function's reading has less; of drops also a share, such as \"0.1%\"",
+        read: |r, node, draft| threshold(r, node, draft, "below"),
     },
     Key {
         name: "over",
@@ -178,6 +209,20 @@ fn seconds(r: &mut ConfigReader<'_>, node: &Node<'_>, draft: &mut Draft, name: &
     }
 }
 
+/// Reads a threshold: a number, or a share in percent, which is kept as packets of a million.
+fn threshold(r: &mut ConfigReader<'_>, node: &Node<'_>, draft: &mut Draft, name: &str) {
+    let text = node.get_ref().as_str().unwrap_or_default();
+    let Some(share) = text.strip_suffix('%') else { return argument(r, node, draft, name) };
+    match share.trim().parse::<f64>() {
+        Ok(share) if (0.0..=100.0).contains(&share) => {
+            draft.is_share = true;
+            // Three digits of a millionth are enough, and 0.07 % is 700 of a million.
+            draft.give(name, (share * 1e7).round() / 1e3);
+        }
+        _ => r.refuse(node.span(), format!("{text:?} is not a share from \"0%\" to \"100%\"")),
+    }
+}
+
 /// Reads an argument of `event`: a word or a number.
 fn argument(r: &mut ConfigReader<'_>, node: &Node<'_>, draft: &mut Draft, name: &str) {
     let text = match node.get_ref() {
@@ -209,6 +254,8 @@ pub(super) fn read(r: &mut ConfigReader<'_>, node: &Node<'_>, config: &mut Confi
             },
             event: FunctionCall::new(EVENT),
             of: None,
+            when: When::Functions,
+            is_share: false,
             dump: DumpSpec::default(),
         };
         let faults = r.faults.len();
@@ -220,18 +267,113 @@ pub(super) fn read(r: &mut ConfigReader<'_>, node: &Node<'_>, config: &mut Confi
         if r.faults.len() > faults || !seen.is_new(r, &name, at.clone()) {
             continue;
         }
-        let Draft { mut subscription, event, of, dump } = draft;
-        if of.is_none() {
-            subscription.functions.push(event);
-            let checked = check_chain(subscription.level, &subscription.functions, &over_records(r.fields));
-            if let Err(error) = checked {
-                let at = table.get("when").map_or(at, |when| when.span());
+        let dump = std::mem::take(&mut draft.dump);
+        match decided(r, table, draft, &config.charts) {
+            Ok(decided) => config.triggers.push(TriggerSpec { name, decided, dump }),
+            Err((key, error)) => {
+                let at = table.get(key).map_or(at, |node| node.span());
                 r.faults.push(Fault::new(at, error.replace('`', "")));
-                continue;
             }
         }
-        let decided = of.map_or_else(|| Decided::By(subscription), Decided::Elsewhere);
-        config.triggers.push(TriggerSpec { name, decided, dump });
+    }
+}
+
+/// What decides a trigger.
+///
+/// # Errors
+/// The key that is wrong, and why.
+fn decided(
+    r: &ConfigReader<'_>,
+    table: &DeTable<'_>,
+    draft: Draft,
+    charts: &[Chart],
+) -> Result<Decided, (&'static str, String)> {
+    let Draft { mut subscription, mut event, of, when, is_share, .. } = draft;
+    if let Some(name) = of {
+        return Ok(Decided::Elsewhere(name));
+    }
+    if is_share {
+        if when != When::Drops || table.contains_key("column") {
+            return Err(("above", "a share in percent is for drops, without a column".to_owned()));
+        }
+        let mut limits = ["above", "below"].into_iter().filter_map(|key| table.get(key));
+        if !limits.all(|node| node.get_ref().as_str().is_some_and(|text| text.ends_with('%'))) {
+            return Err(("below", "above and below are both shares, or neither is".to_owned()));
+        }
+        event = event.with("column", "per_million");
+    }
+    match when {
+        When::Drops => {
+            if let Some(key) =
+                ["where", "expression", "level", "line"].into_iter().find(|key| table.contains_key(*key))
+            {
+                return Err((key, "packets that were lost cannot be selected".to_owned()));
+            }
+            let event = judging_drops(&event).map_err(|error| ("when", error))?;
+            return Ok(Decided::ByDrops { name: subscription.name, event });
+        }
+        When::Rate if subscription.level != Level::Packet => {
+            return Err(("level", "a rate is of packets".to_owned()));
+        }
+        When::Rate => {
+            subscription.functions = vec![FunctionCall::new("packets")];
+            event = per_second(event);
+        }
+        When::Functions => {}
+    }
+    if let Some(line) = table.get("line").and_then(|node| node.get_ref().as_str()) {
+        let others = ["when", "where", "expression", "level"];
+        if let Some(key) = others.into_iter().find(|key| table.contains_key(*key)) {
+            return Err((key, "a line of a chart has its own measure and expression".to_owned()));
+        }
+        let line = line_of(charts, line).map_err(|error| ("line", error))?;
+        (subscription.expression, subscription.functions) = (line.expression, line.functions);
+    }
+    subscription.functions.push(event);
+    let checked = check_chain(subscription.level, &subscription.functions, &over_records(r.fields));
+    checked.map_err(|error| (if table.contains_key("line") { "line" } else { "when" }, error))?;
+    Ok(Decided::By(subscription))
+}
+
+/// The call of `event` for sums of `over`, a second without it, in place of rates.
+fn per_second(mut event: FunctionCall) -> FunctionCall {
+    let over = event.arguments.iter().find(|(name, _)| name == "over");
+    let seconds = over.and_then(|(_, seconds)| seconds.parse::<f64>().ok()).unwrap_or(1.0);
+    if over.is_none() {
+        event = event.with("over", 1);
+    }
+    for (name, value) in &mut event.arguments {
+        if matches!(&**name, "above" | "below")
+            && let Ok(rate) = value.parse::<f64>()
+        {
+            *value = (rate * seconds).to_string();
+        }
+    }
+    event
+}
+
+/// What a line of a chart measures, by the names of the chart and the line.
+///
+/// # Errors
+/// No chart has such a line.
+fn line_of(charts: &[Chart], name: &str) -> Result<SubscriptionSpec, String> {
+    let lines = charts.iter().flat_map(|chart| {
+        let named = |line: SubscriptionSpec| (format!("{}/{}", chart.name, line.name), line);
+        chart.subscriptions().into_iter().map(named).collect::<Vec<_>>()
+    });
+    let lines: Vec<(String, SubscriptionSpec)> = lines.collect();
+    match lines.iter().find(|(known, _)| known == name) {
+        // Other lines than those of its chart do not count for it.
+        Some((_, line)) if line.remainder => Err(format!("{name:?} has no expression of its own")),
+        Some((_, line)) => Ok(line.clone()),
+        None => {
+            let known: Vec<&str> =
+                lines.iter().filter(|(_, line)| !line.remainder).map(|(known, _)| &**known).collect();
+            Err(match nearest(name, known.iter().copied()) {
+                Some(meant) => format!("no chart has the line {name:?}: did you mean {meant:?}?"),
+                None => format!("no chart has the line {name:?}; the lines are {}", quoted(&known)),
+            })
+        }
     }
 }
 

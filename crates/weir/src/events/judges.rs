@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use weir_api::{Answer, AnswerId, Event, Origin, Snapshot, builtin};
-use weir_engine::{Judge, judge_of};
+use weir_api::{Answer, AnswerId, Event, FunctionCall, Interval, Origin, Reading, Snapshot, builtin};
+use weir_engine::{Judge, drops_of, judge_of};
 
 /// The judges of the subscriptions that had a reading so far.
 pub struct Judges {
     /// Length of the run's intervals in nanoseconds.
     length: u64,
     judges: HashMap<AnswerId, Vec<Judging>>,
+    /// The judges of the packets that the run lost.
+    of_drops: Vec<Judging>,
     /// Number of the latest plan, and its answers that have judges.
     plan: u64,
     judged: Vec<AnswerId>,
@@ -22,6 +24,33 @@ struct Judging {
 }
 
 impl Judging {
+    /// A judge of the readings of a subscription.
+    fn new(call: &FunctionCall, length: u64, subscription: &str) -> Option<Self> {
+        let judge = judge_of(call, length)?;
+        let named = judge.named();
+        let origin = Origin {
+            subscription: subscription.into(),
+            name: named.as_ref().map(|named| named.name.clone()),
+            severity: named.as_ref().map(|named| named.severity),
+            quiet: named.map(|named| named.quiet),
+        };
+        Some(Self { judge, origin: Some(Arc::new(origin)) })
+    }
+
+    /// The findings in a reading. `is_open` is asked about events with their origin.
+    fn judge(
+        &mut self,
+        reading: &Reading,
+        watched: Interval,
+        interval: Interval,
+        is_open: &dyn Fn(&Event) -> bool,
+    ) -> Vec<Event> {
+        let origin = &self.origin;
+        let is_open = |event: &Event| is_open(&Event { origin: origin.clone(), ..event.clone() });
+        let found = self.judge.judge(reading, watched, interval, &is_open);
+        self.with_origin(found)
+    }
+
     fn with_origin(&self, mut found: Vec<Event>) -> Vec<Event> {
         for event in &mut found {
             event.origin.clone_from(&self.origin);
@@ -33,7 +62,12 @@ impl Judging {
 impl Judges {
     /// No judges.
     pub fn new(length: u64) -> Self {
-        Self { length, judges: HashMap::new(), plan: 0, judged: Vec::new() }
+        Self { length, judges: HashMap::new(), of_drops: Vec::new(), plan: 0, judged: Vec::new() }
+    }
+
+    /// Judges the packets that the run lost from now on, by a call of `event`, for events of a subscription of this name.
+    pub fn judge_drops(&mut self, call: &FunctionCall, subscription: &str) {
+        self.of_drops.extend(Judging::new(call, self.length, subscription));
     }
 
     /// The findings in a snapshot whose readings are merged over all workers. Judges of subscriptions that the plan no longer has
@@ -47,6 +81,13 @@ impl Judges {
             self.judged = judged.map(|(id, _)| id).collect();
         }
         let mut found = Vec::new();
+        if !self.of_drops.is_empty() {
+            let (drops, interval) = (drops_of(&snapshot.ledger), snapshot.interval);
+            let watched = snapshot.watched.unwrap_or(interval);
+            for judging in &mut self.of_drops {
+                found.extend(judging.judge(&drops, watched, interval, is_open));
+            }
+        }
         for answer in snapshot.answers.iter().filter(|answer| !answer.label.judges.is_empty()) {
             self.judge_answer(answer, snapshot, is_open, &mut found);
         }
@@ -82,10 +123,7 @@ impl Judges {
         let length = self.length;
         let judges = self.judges.entry(answer.id).or_insert_with(|| judges_of(answer, length));
         for judging in judges {
-            let origin = &judging.origin;
-            let is_open = |event: &Event| is_open(&Event { origin: origin.clone(), ..event.clone() });
-            let events = judging.judge.judge(&answer.reading, watched, interval, &is_open);
-            found.extend(judging.with_origin(events));
+            found.extend(judging.judge(&answer.reading, watched, interval, is_open));
         }
     }
 
@@ -93,12 +131,13 @@ impl Judges {
     pub fn finish(&mut self) -> Vec<Event> {
         let mut judges: Vec<_> = std::mem::take(&mut self.judges).into_iter().collect();
         judges.sort_unstable_by_key(|(id, _)| *id);
-        judges.into_iter().flat_map(|(_, judges)| finished(judges)).collect()
+        let of_drops = finished(std::mem::take(&mut self.of_drops));
+        of_drops.into_iter().chain(judges.into_iter().flat_map(|(_, judges)| finished(judges))).collect()
     }
 
     /// Bytes that the judges hold.
     pub fn held(&self) -> usize {
-        self.judges.values().flatten().map(|judging| judging.judge.held()).sum()
+        self.judges.values().flatten().chain(&self.of_drops).map(|judging| judging.judge.held()).sum()
     }
 }
 
@@ -114,18 +153,10 @@ fn finished(judges: Vec<Judging>) -> Vec<Event> {
 fn judges_of(answer: &Answer, length: u64) -> Vec<Judging> {
     let label = &answer.label;
     let length = if label.interval == 0 { length } else { label.interval };
-    let judging = |call| {
-        let judge = judge_of(call, length)?;
-        let named = judge.named();
-        let origin = Origin {
-            subscription: label.subscription.as_str().into(),
-            name: named.as_ref().map(|named| named.name.clone()),
-            severity: named.as_ref().map(|named| named.severity),
-            quiet: named.map(|named| named.quiet),
-        };
+    let judging = |call: &FunctionCall| {
+        let judging = Judging::new(call, length, &label.subscription)?;
         let is_built_in = answer.id.subscription < builtin::FIRST_FREE;
-        let origin = (!is_built_in).then(|| Arc::new(origin));
-        Some(Judging { judge, origin })
+        Some(Judging { origin: judging.origin.filter(|_| !is_built_in), ..judging })
     };
     label.judges.iter().filter_map(judging).collect()
 }

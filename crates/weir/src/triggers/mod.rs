@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use weir_api::event::FINDING;
 use weir_api::{Event, EventState, FunctionCall, Level, Subject, SubscriptionSpec};
+use weir_engine::DROPS;
 use weir_output::figures::{count, counted};
 
 const SECOND: u64 = 1_000_000_000;
@@ -44,6 +45,13 @@ pub struct TriggerSpec {
 pub enum Decided {
     /// Those of a subscription of its own.
     By(SubscriptionSpec),
+    /// Those of the packets that the run lost, which the ledger counts: a call of the function `event`.
+    ByDrops {
+        /// The name of the subscription that the events are of.
+        name: String,
+        /// The call.
+        event: FunctionCall,
+    },
     /// Those of others, by their name.
     Elsewhere(String),
 }
@@ -144,9 +152,9 @@ impl TriggerSpec {
     fn is_by(&self, event: &Event) -> bool {
         match &self.decided {
             // What its list finds by itself, as floods, is of another kind.
-            Decided::By(subscription) => {
+            Decided::By(SubscriptionSpec { name, .. }) | Decided::ByDrops { name, .. } => {
                 *event.kind == FINDING
-                    && event.origin.as_ref().is_some_and(|origin| *origin.subscription == *subscription.name)
+                    && event.origin.as_ref().is_some_and(|origin| *origin.subscription == **name)
             }
             Decided::Elsewhere(name) => event.name() == name,
         }
@@ -156,7 +164,7 @@ impl TriggerSpec {
     pub fn subscription(&self) -> Option<&SubscriptionSpec> {
         match &self.decided {
             Decided::By(subscription) => Some(subscription),
-            Decided::Elsewhere(_) => None,
+            Decided::ByDrops { .. } | Decided::Elsewhere(_) => None,
         }
     }
 
@@ -181,18 +189,23 @@ impl TriggerSpec {
 
     /// Nanoseconds that are compared with its threshold as a whole; `None` for an interval of the run, or for the events of others.
     pub fn over(&self) -> Option<u64> {
-        self.subscription().and_then(over)
+        match &self.decided {
+            Decided::By(subscription) => over(subscription),
+            Decided::ByDrops { event, .. } => over_of(event),
+            Decided::Elsewhere(_) => None,
+        }
     }
 
     /// What decided, in words: the functions and their threshold.
     fn formula(&self) -> String {
-        let subscription = match &self.decided {
-            Decided::By(subscription) => subscription,
-            Decided::Elsewhere(name) => return format!("event {name}"),
-        };
         let call = |call: &FunctionCall| {
             let arguments = call.arguments.iter().map(|(name, value)| format!(" {name} {value}"));
             arguments.fold(call.name.clone(), |text, argument| text + &argument)
+        };
+        let subscription = match &self.decided {
+            Decided::By(subscription) => subscription,
+            Decided::ByDrops { event, .. } => return format!("{DROPS}, {}", call(event)),
+            Decided::Elsewhere(name) => return format!("event {name}"),
         };
         let calls: Vec<String> = subscription.functions.iter().map(call).collect();
         match &*subscription.expression {
@@ -204,7 +217,10 @@ impl TriggerSpec {
 
 /// Nanoseconds that the function `event` of a subscription compares with its threshold as a whole, if it says so.
 pub fn over(subscription: &SubscriptionSpec) -> Option<u64> {
-    let event = subscription.functions.iter().find(|call| call.name == "event")?;
+    subscription.functions.iter().find(|call| call.name == "event").and_then(over_of)
+}
+
+fn over_of(event: &FunctionCall) -> Option<u64> {
     let (_, seconds) = event.arguments.iter().find(|(name, _)| name == "over")?;
     seconds.parse::<u64>().ok().map(|seconds| seconds * SECOND)
 }
@@ -287,6 +303,14 @@ impl Triggers {
     /// Triggers that have opened nothing.
     pub fn new(specs: &[TriggerSpec]) -> Self {
         Self { specs: specs.iter().cloned().map(Arc::new).collect(), ..Self::default() }
+    }
+
+    /// The calls of the function `event` that judge what the run lost, with the names of their subscriptions.
+    pub fn of_drops(&self) -> impl Iterator<Item = (&FunctionCall, &str)> {
+        self.specs.iter().filter_map(|trigger| match &trigger.decided {
+            Decided::ByDrops { name, event } => Some((event, &**name)),
+            _ => None,
+        })
     }
 
     /// Opens files for an event that begins.
