@@ -621,6 +621,7 @@ impl Collector {
     /// Takes the findings of an interval, and emits the events that begin, go on or end.
     fn take_events(&mut self, snapshot: &mut Snapshot) {
         let rows = self.events.interval(snapshot);
+        self.triggers.count(&snapshot.ledger);
         self.emit_events(&rows);
     }
 

@@ -157,6 +157,64 @@ fn rates_and_lines_of_charts_open_files() {
     }
 }
 
+/// The numbers of the statistics of an interface in a pcapng file (section 4.6): packets received and dropped.
+fn statistics(bytes: &[u8]) -> Vec<(u64, u64)> {
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let (mut at, mut found) = (0, Vec::new());
+    while at < bytes.len() {
+        if word(at) == 5 {
+            // After the type, the length, the number of the interface and the time: two options of 8 bytes each.
+            assert_eq!([word(at + 20), word(at + 32)], [4 | 8 << 16, 5 | 8 << 16]);
+            found.push((long(at + 24), long(at + 36)));
+        }
+        at += word(at + 4);
+    }
+    found
+}
+
+/// Lost packets open a file, by their number and by their share, and the file says how many they were.
+#[test]
+fn lost_packets_open_a_file_that_counts_them() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let dumps = folder.path().join("dumps");
+    let keys =
+        "when = \"drops\"\nover = \"1s\"\nabove = 100\nbefore = \"20s\"\nafter = \"5s\"\npackets = 1000";
+    let share = keys.replace("100\n", "\"0.1%\"\n");
+    let never = keys.replace("100\n", "100000000\n");
+    let all = [("number", keys), ("share", &share), ("never", &never)];
+    let tables = all.map(|(name, keys)| configuration(&dumps, keys).replace("burst", name)).concat();
+    let config = put(folder.path(), "weir.toml", tables.as_bytes());
+    let run = ["-i", "far", "-c", text(&config), "--memory", "32M", "--workers", "1", "--user", "root"];
+    let child = net.start(&run);
+    assert_eq!(net.send(10), 10);
+    // A stopped program reads no packets, so that the ring overflows.
+    signal(&child, "STOP");
+    net.send(500_000);
+    signal(&child, "CONT");
+    let is_written = |name: &str| {
+        net.send(10);
+        files(&dumps).iter().any(|(file, _)| file.starts_with(name) && file.ends_with("Z.pcapng"))
+    };
+    assert!(eventually(|| is_written("number")) && eventually(|| is_written("share")), "no file");
+    signal(&child, "INT");
+    let ran = finish(child);
+    let written = files(&dumps);
+    assert_eq!(written.len(), 2, "{}", ran.text());
+    for (name, bytes) in &written {
+        let says = String::from_utf8_lossy(bytes);
+        for part in ["drops, event", "ledger of the run at the event", "those are not in this file"] {
+            assert!(says.contains(part), "{name}: {part}");
+        }
+        let statistics = statistics(bytes);
+        let [(received, dropped)] = statistics[..] else { panic!("{name}: {statistics:?}") };
+        assert!(dropped > 100 && received > dropped, "{name}: {dropped} of {received}");
+        let read = packets_of(&dumps.join(name), "");
+        assert!((1..=1_000).contains(&read) && read <= received - dropped, "{name}: {read}");
+    }
+}
+
 /// The comment of a file has the formula, the number and the expression.
 #[test]
 fn a_file_says_why_it_was_written() {

@@ -2,7 +2,8 @@
 
 use super::{Opened, Outcome};
 use std::path::{Path, PathBuf};
-use weir_capture::{InterfaceInfo, PacketWriter, Target, WriteError, WriteOptions};
+use weir_api::Ledger;
+use weir_capture::{InterfaceInfo, PacketWriter, Statistics, Target, WriteError, WriteOptions};
 use weir_filter::{Filter, Options};
 use weir_output::zone::rfc3339;
 use weir_wire::{Layers, Packet, Time};
@@ -25,7 +26,7 @@ impl Wanted {
     /// # Errors
     /// The subject of the event lacks what the expression of the trigger has.
     pub fn of(opened: &Opened, options: &Options<'_>) -> Result<Self, String> {
-        let Opened { trigger, event } = opened;
+        let Opened { trigger, event, .. } = opened;
         let text = trigger.expression(event)?;
         let filter = match &*text {
             "" => None,
@@ -54,6 +55,8 @@ pub struct DumpFile {
     from: u64,
     path: PathBuf,
     writer: Option<PacketWriter>,
+    /// Time of its last packet.
+    last: Time,
     /// Number of interfaces that the writer knows.
     interfaces: usize,
     packets: u64,
@@ -67,7 +70,7 @@ pub struct DumpFile {
 impl DumpFile {
     /// A file without packets, of a name that is not taken.
     pub fn new(opened: &Opened, wanted: &Wanted, is_taken: impl Fn(&Path) -> bool) -> Self {
-        let Opened { trigger, event } = opened;
+        let Opened { trigger, event, .. } = opened;
         let stem = format!("{}.{}", trigger.name, stamp(event.begin));
         let first = trigger.dump.to.join(format!("{stem}.pcapng"));
         let others = (2_u64..).map(|number| trigger.dump.to.join(format!("{stem}-{number}.pcapng")));
@@ -78,6 +81,7 @@ impl DumpFile {
             from: wanted.from,
             path: path.unwrap_or(first),
             writer: None,
+            last: Time(0),
             interfaces: 0,
             packets: 0,
             bytes: 0,
@@ -136,6 +140,7 @@ impl DumpFile {
         if let Err(error) = writer.write(&Packet { data, ..*packet }) {
             self.failed = Some(error);
         }
+        self.last = packet.time;
         self.packets += 1;
         self.bytes += data.len() as u64;
     }
@@ -152,17 +157,31 @@ impl DumpFile {
 
     /// What the file says of itself: who decided, by which formula and number, and which packets it has.
     fn comments(&self, first: Time) -> Vec<String> {
-        let Self { opened: Opened { trigger, event }, text, from, .. } = self;
+        let Self { opened: Opened { trigger, event, .. }, text, from, .. } = self;
         let numbers: Vec<String> =
             event.evidence.iter().map(|one| format!("{} {}", one.name, one.number())).collect();
         let before = |time: u64| event.begin.saturating_sub(time) as f64 / 1e9;
-        vec![
+        let lost = self.opened.ledger.as_ref().map(lost);
+        let own = [
             format!("trigger {}: {}", trigger.name, trigger.formula()),
             format!("event {} of {}, {}", event.name(), event.subject, rfc3339(event.begin)),
             format!("numbers: {}", if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") }),
             format!("packets: {}", if text.is_empty() { "all" } else { text }),
             format!("before the event: {:.3} s wanted, {:.3} s written", before(*from), before(first.0)),
-        ]
+        ];
+        own.into_iter().chain(lost).collect()
+    }
+
+    /// Notes what its only interface received and lost in the run until now.
+    pub fn count(&mut self, ledger: &Ledger) {
+        let dropped = ledger.capture.dropped + ledger.capture.interface_dropped;
+        let statistics = Statistics { received: ledger.caught + dropped, dropped };
+        let Some(writer) = &mut self.writer else { return };
+        writer.statistics(0, statistics);
+        // The statistics have the time of the last packet.
+        if let Err(error) = writer.tick(self.last) {
+            self.failed = self.failed.take().or(Some(error));
+        }
     }
 
     /// Closes the file and adds it to the outcome.
@@ -185,6 +204,16 @@ impl DumpFile {
             outcome.failed.push(format!("trigger {}: {}: {error}", trigger.name, path.display()));
         }
     }
+}
+
+/// What a run has lost until its event, in words.
+fn lost(ledger: &Ledger) -> String {
+    let (caught, capture) = (ledger.caught, &ledger.capture);
+    format!(
+        "ledger of the run at the event: {caught} packets caught, {} dropped by the kernel, {} by the interface: \
+         those are not in this file",
+        capture.dropped, capture.interface_dropped
+    )
 }
 
 /// A time in UTC for the name of a file, without colons: `20261129T093000.123456Z`.

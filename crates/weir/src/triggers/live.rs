@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_api::Ledger;
 use weir_capture::InterfaceInfo;
 use weir_filter::Options;
 use weir_output::figures::printable;
@@ -70,6 +71,7 @@ impl LiveDumps {
             latest: AtomicU64::new(0),
             open: Mutex::default(),
             to,
+            ledger: Mutex::default(),
             waiting: AtomicUsize::new(0),
             room,
         });
@@ -93,6 +95,11 @@ impl LiveDumps {
         let thread = std::thread::spawn(move || writer.work(&from));
         let desk = Arc::clone(desk);
         (Self { orders, desk, options, number: 0, failed: Vec::new(), thread }, parts)
+    }
+
+    /// Notes the ledger of the run up to the interval that has ended.
+    pub fn count(&self, ledger: &Ledger) {
+        *self.orders.ledger.lock().unwrap_or_else(PoisonError::into_inner) = *ledger;
     }
 
     /// Opens a file for an event that has begun. Returns whether there was room.
@@ -235,6 +242,10 @@ impl Writer {
             let Writing { order, mut file, .. } = self.files.swap_remove(at);
             order.is_done.store(true, Ordering::Relaxed);
             file.lose(order.lost.load(Ordering::Relaxed));
+            // The ledger of a run is that of all its interfaces.
+            if self.interfaces.len() == 1 {
+                file.count(&self.orders.ledger.lock().unwrap_or_else(PoisonError::into_inner));
+            }
             let before = self.outcome.failed.len();
             let (path, is_full) = (file.path().to_owned(), file.has_full_disk());
             file.finish(&mut self.outcome);

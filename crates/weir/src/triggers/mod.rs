@@ -20,7 +20,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_api::event::FINDING;
-use weir_api::{Event, EventState, FunctionCall, Level, Subject, SubscriptionSpec};
+use weir_api::{Event, EventState, FunctionCall, Ledger, Level, Subject, SubscriptionSpec};
 use weir_engine::DROPS;
 use weir_output::figures::{count, counted};
 
@@ -232,6 +232,8 @@ pub struct Opened {
     pub trigger: Arc<TriggerSpec>,
     /// The event, as it began.
     pub event: Event,
+    /// The ledger of a run over links up to the interval in which the event was found.
+    pub ledger: Option<Ledger>,
 }
 
 /// What the triggers of a run have written.
@@ -297,6 +299,8 @@ pub struct Triggers {
     opened: Vec<Opened>,
     /// Number of events for which there was no room.
     refused: u64,
+    /// The sum of the ledgers of the intervals so far.
+    ledger: Ledger,
 }
 
 impl Triggers {
@@ -313,14 +317,23 @@ impl Triggers {
         })
     }
 
+    /// Adds the ledger of an interval, before its events.
+    pub fn count(&mut self, ledger: &Ledger) {
+        self.ledger.add(ledger);
+        if let Some(live) = &self.live {
+            live.count(&self.ledger);
+        }
+    }
+
     /// Opens files for an event that begins.
     pub fn event(&mut self, event: &Event) {
         if event.state != EventState::Begin {
             return;
         }
-        let Self { specs, live, opened, refused } = self;
+        let Self { specs, live, opened, refused, ledger } = self;
         for trigger in specs.iter().filter(|trigger| trigger.is_by(event)) {
-            let this = Opened { trigger: Arc::clone(trigger), event: event.clone() };
+            let ledger = live.is_some().then_some(*ledger);
+            let this = Opened { trigger: Arc::clone(trigger), event: event.clone(), ledger };
             let has_room = match live {
                 Some(live) => live.open(&this),
                 None => {

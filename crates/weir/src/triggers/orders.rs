@@ -6,6 +6,7 @@ use crate::dump::memory;
 use crossbeam_channel::Sender;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use weir_api::Ledger;
 use weir_engine::Plan;
 use weir_wire::{PacketBuf, Time};
 
@@ -55,6 +56,8 @@ pub struct Orders {
     pub open: Mutex<Vec<Arc<Order>>>,
     /// The queue.
     pub to: Sender<Shipment>,
+    /// The ledger of the run up to the last interval that has ended.
+    pub ledger: Mutex<Ledger>,
     /// Bytes in the queue, of which `room` is the maximum.
     pub waiting: AtomicUsize,
     /// See `waiting`.
