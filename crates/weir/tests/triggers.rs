@@ -157,6 +157,27 @@ fn rates_and_lines_of_charts_open_files() {
     }
 }
 
+/// All files of a trigger are within its limit.
+#[test]
+fn the_files_of_a_trigger_have_a_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let dumps = folder.path().join("dumps");
+    let capture = put(folder.path(), "x.pcap", &bursts(100, 12));
+    let keys = "when = \"rate\"\nabove = 40\nrearm = \"3s\"\nafter = \"4s\"\nfiles = 1000\nlimit = \"1M\"";
+    let config = put(folder.path(), "weir.toml", configuration(&dumps, keys).as_bytes());
+    let mut before = None;
+    for workers in ["1", "2"] {
+        let _ = fs::remove_dir_all(&dumps);
+        let ran = weir(["-c", text(&config), "--workers", workers, text(&capture)]).exits(0);
+        let written = files(&dumps);
+        let bytes: usize = written.iter().map(|(_, bytes)| bytes.len()).sum();
+        assert!(bytes <= 1 << 20 && (1..100).contains(&written.len()), "{bytes} in {}", written.len());
+        assert!(ran.text().contains(&format!("{} too many", 100 - written.len())), "{}", ran.text());
+        assert!(before.is_none_or(|before| before == written), "{workers} workers");
+        before = Some(written);
+    }
+}
+
 /// The numbers of the statistics of an interface in a pcapng file (section 4.6): packets received and dropped.
 fn statistics(bytes: &[u8]) -> Vec<(u64, u64)> {
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
@@ -282,6 +303,7 @@ fn invalid_triggers_are_errors_with_a_reason() {
             "did you mean \"p/ssh\"",
         ),
         ("line = \"ports/ssh\"\nwhen = \"packets\"\nabove = 3", "measure and expression"),
+        ("when = \"packets\"\nabove = 3\nlimit = \"1K\"", "less than 1M"),
     ] {
         let config = put(folder.path(), "weir.toml", configuration(&dumps, keys).as_bytes());
         let ran = weir(["config", "check", text(&config)]);

@@ -51,7 +51,7 @@ impl Draft {
 const DECIDING: [&str; 11] =
     ["where", "level", "when", "line", "column", "above", "below", "over", "rearm", "severity", "expression"];
 
-static KEYS: [Key<Draft>; 21] = [
+static KEYS: [Key<Draft>; 22] = [
     Key {
         name: "name",
         takes: "letters, digits, hyphens and underscores, at most 64, such as \"syn-flood\"",
@@ -187,6 +187,17 @@ static KEYS: [Key<Draft>; 21] = [
         read: |r, node, draft| draft.dump.files = r.integer(node, 1, 4096).unwrap_or(1) as u32,
     },
     Key {
+        name: "limit",
+        takes: "an amount from \"1M\", such as \"1G\"",
+        read: |r, node, draft| {
+            let limit = |text: &str| match crate::cli::bytes(text)? {
+                limit if limit < 1 << 20 => Err(format!("{text:?} is less than 1M")),
+                limit => Ok(limit),
+            };
+            draft.dump.limit = r.parsed(node, limit);
+        },
+    },
+    Key {
         name: "to",
         takes: "a directory, such as \"/var/lib/weir/dumps\"",
         read: |r, node, draft| draft.dump.to = r.path(node).unwrap_or_default(),
@@ -267,7 +278,11 @@ pub(super) fn read(r: &mut ConfigReader<'_>, node: &Node<'_>, config: &mut Confi
         if r.faults.len() > faults || !seen.is_new(r, &name, at.clone()) {
             continue;
         }
-        let dump = std::mem::take(&mut draft.dump);
+        let mut dump = std::mem::take(&mut draft.dump);
+        if let Some(limit) = dump.limit.filter(|_| !table.contains_key("bytes")) {
+            // There is room for older files beside one that is being written.
+            dump.bytes = dump.bytes.min(limit / 10);
+        }
         match decided(r, table, draft, &config.charts) {
             Ok(decided) => config.triggers.push(TriggerSpec { name, decided, dump }),
             Err((key, error)) => {

@@ -191,7 +191,7 @@ fn write_triggered(
         stop: &run.signals.stop,
     };
     let outcome = triggers::write_files(&opened, &captures)?;
-    Ok(triggers::Outcome { refused, ..outcome })
+    Ok(triggers::Outcome { refused: outcome.refused + refused, ..outcome })
 }
 
 /// Prints to standard output, unless packets or a log are written there.

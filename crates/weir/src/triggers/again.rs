@@ -2,9 +2,10 @@
 
 use super::file::{DumpFile, Wanted};
 use super::{Opened, Outcome};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weir_capture::{Files, Input, ReadError, ReadOptions};
 use weir_engine::ChosenFlows;
 use weir_filter::{Filter, Options};
@@ -36,6 +37,8 @@ pub struct Captures<'r> {
 pub fn write_files(opened: &[Opened], captures: &Captures<'_>) -> Result<Outcome, String> {
     let mut outcome = Outcome::default();
     let mut names: HashSet<PathBuf> = HashSet::new();
+    // The first packets have the room of a trigger.
+    let mut rooms: HashMap<String, Arc<AtomicU64>> = HashMap::new();
     let of_run = match captures.expression {
         "" => None,
         text => Some(Filter::compile(text, &captures.options).map_err(|error| error.to_string())?),
@@ -47,7 +50,10 @@ pub fn write_files(opened: &[Opened], captures: &Captures<'_>) -> Result<Outcome
         for one in part {
             match Wanted::of(one, &captures.options) {
                 Ok(wanted) => {
-                    let file = DumpFile::new(one, &wanted, |path| names.contains(path));
+                    let limit = one.trigger.dump.limit.unwrap_or(u64::MAX);
+                    let room =
+                        rooms.entry(one.trigger.name.clone()).or_insert_with(|| Arc::new(limit.into()));
+                    let file = DumpFile::new(one, &wanted, Arc::clone(room), |path| names.contains(path));
                     names.insert(file.path().to_owned());
                     dumps.push((wanted, file));
                 }

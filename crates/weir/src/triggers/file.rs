@@ -1,7 +1,9 @@
 //! A packet file of a trigger.
 
-use super::{Opened, Outcome};
+use super::{DumpSpec, Opened, Outcome};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use weir_api::Ledger;
 use weir_capture::{InterfaceInfo, PacketWriter, Statistics, Target, WriteError, WriteOptions};
 use weir_filter::{Filter, Options};
@@ -47,6 +49,19 @@ impl Wanted {
     }
 }
 
+/// Bytes of a packet's block beside its data, at most: the fields, padding and the option with the direction.
+const BLOCK: u64 = 48;
+
+/// Bytes of a file beside its packets, at most: its comments, interfaces and their statistics.
+const FRAME: u64 = 8 << 10;
+
+impl DumpSpec {
+    /// Bytes of disk that a file of a link may take, if all files of the trigger have a limit: blocks count as packets do.
+    pub fn most(&self) -> u64 {
+        self.limit.map_or(u64::MAX, |limit| limit.min(self.bytes.saturating_add(FRAME)))
+    }
+}
+
 /// A file, which is created with its first packet.
 pub struct DumpFile {
     opened: Opened,
@@ -54,6 +69,8 @@ pub struct DumpFile {
     text: String,
     from: u64,
     path: PathBuf,
+    /// Bytes of disk that are left for it, and for others that share them.
+    room: Arc<AtomicU64>,
     writer: Option<PacketWriter>,
     /// Time of its last packet.
     last: Time,
@@ -68,8 +85,13 @@ pub struct DumpFile {
 }
 
 impl DumpFile {
-    /// A file without packets, of a name that is not taken.
-    pub fn new(opened: &Opened, wanted: &Wanted, is_taken: impl Fn(&Path) -> bool) -> Self {
+    /// A file without packets, of a name that is not taken, with this many bytes of disk.
+    pub fn new(
+        opened: &Opened,
+        wanted: &Wanted,
+        room: Arc<AtomicU64>,
+        is_taken: impl Fn(&Path) -> bool,
+    ) -> Self {
         let Opened { trigger, event, .. } = opened;
         let stem = format!("{}.{}", trigger.name, stamp(event.begin));
         let first = trigger.dump.to.join(format!("{stem}.pcapng"));
@@ -80,6 +102,7 @@ impl DumpFile {
             text: wanted.text.clone(),
             from: wanted.from,
             path: path.unwrap_or(first),
+            room,
             writer: None,
             last: Time(0),
             interfaces: 0,
@@ -113,13 +136,19 @@ impl DumpFile {
 
     /// Writes a packet, unless a limit is reached. `interfaces` are those that packets may be of.
     pub fn write(&mut self, packet: &Packet<'_>, interfaces: &[InterfaceInfo]) {
+        if !self.is_open() {
+            return;
+        }
         let spec = &self.opened.trigger.dump;
         let length = if spec.snaplen > 0 { spec.snaplen as usize } else { usize::MAX };
         let data = packet.data.get(..length).unwrap_or(packet.data);
-        if self.packets >= spec.packets || self.bytes + data.len() as u64 > spec.bytes {
+        let bytes = data.len() as u64;
+        let frame = if self.writer.is_none() { FRAME } else { 0 };
+        if self.packets >= spec.packets
+            || self.bytes + bytes > spec.bytes
+            || !self.takes(bytes + BLOCK + frame)
+        {
             self.is_full = true;
-        }
-        if !self.is_open() {
             return;
         }
         if self.writer.is_none() {
@@ -142,7 +171,13 @@ impl DumpFile {
         }
         self.last = packet.time;
         self.packets += 1;
-        self.bytes += data.len() as u64;
+        self.bytes += bytes;
+    }
+
+    /// Takes bytes of its room. Returns whether they were left.
+    fn takes(&self, bytes: u64) -> bool {
+        let take = |room: u64| room.checked_sub(bytes);
+        self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
     fn start(&self, first: Time, interfaces: &[InterfaceInfo]) -> Result<PacketWriter, WriteError> {
@@ -197,6 +232,8 @@ impl DumpFile {
                 outcome.full += u64::from(is_full);
                 outcome.directories.insert(trigger.dump.to.clone());
             }
+            // There was room for no packet.
+            None if is_full => outcome.refused += 1,
             None if failed.is_none() => outcome.empty += 1,
             None => {}
         }

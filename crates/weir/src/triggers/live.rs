@@ -208,12 +208,25 @@ impl Writer {
 
     fn begin(&mut self, order: Arc<Order>) {
         let spec = &order.opened.trigger;
-        if let Err(error) = remove_oldest(&spec.dump.to, &spec.name, spec.dump.files as usize) {
+        // What the open files of the trigger may take is not there for this one.
+        let is_of_trigger = |one: &&Writing| Arc::ptr_eq(&one.order.opened.trigger, spec);
+        let open = self.files.iter().filter(is_of_trigger).count() as u64;
+        let most = spec.dump.most();
+        let left = spec.dump.limit.map(|limit| limit.saturating_sub(open.saturating_mul(most)));
+        let room = left.map_or(most, |left| left.min(most));
+        let kept = Kept { files: spec.dump.files as usize, bytes: left.map(|left| left - room) };
+        let removed = match room {
+            // Nothing will be written, so that nothing leaves.
+            0 => Ok(0),
+            _ => remove_oldest(&spec.dump.to, &spec.name, &kept),
+        };
+        self.outcome.removed += removed.as_ref().copied().unwrap_or_default();
+        if let Err(error) = removed {
             self.outcome.failed.push(format!("trigger {}: {}: {error}", spec.name, spec.dump.to.display()));
         }
         let files = &self.files;
         let is_taken = |path: &Path| path.exists() || files.iter().any(|one| one.file.path() == path);
-        let file = DumpFile::new(&order.opened, &order.wanted, is_taken);
+        let file = DumpFile::new(&order.opened, &order.wanted, Arc::new(room.into()), is_taken);
         let (lanes, reached) = (Lanes::new(self.workers), vec![None; self.workers]);
         self.files.push(Writing { order, file, lanes, reached, begun: Instant::now() });
     }
@@ -257,21 +270,42 @@ impl Writer {
     }
 }
 
-/// Removes the oldest files of a trigger, so that there is room for one more.
-fn remove_oldest(directory: &Path, name: &str, most: usize) -> std::io::Result<()> {
+/// What is kept of the files of a trigger beside a new one.
+struct Kept {
+    /// Maximum number of files, with the new one.
+    files: usize,
+    /// Maximum bytes of the others.
+    bytes: Option<u64>,
+}
+
+/// Removes the oldest files of a trigger, so that there is room for one more. Returns their number.
+fn remove_oldest(directory: &Path, name: &str, kept: &Kept) -> std::io::Result<u64> {
     let is_it = |file: &str| {
         let rest = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
         rest.is_some_and(|rest| rest.ends_with(".pcapng") && rest.starts_with(|c: char| c.is_ascii_digit()))
     };
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {
-        let file = entry?.file_name();
-        files.extend(file.to_str().filter(|file| is_it(file)).map(str::to_owned));
+        let entry = entry?;
+        let Some(file) = entry.file_name().to_str().filter(|file| is_it(file)).map(str::to_owned) else {
+            continue;
+        };
+        files.push((file, entry.metadata()?.len()));
     }
     // Names have the time: they are in its order.
     files.sort();
-    let surplus = (files.len() + 1).saturating_sub(most);
-    files.iter().take(surplus).try_for_each(|file| fs::remove_file(directory.join(file)))
+    let surplus = (files.len() + 1).saturating_sub(kept.files);
+    let mut bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
+    let mut removed = 0;
+    for (at, (file, length)) in files.iter().enumerate() {
+        if at >= surplus && kept.bytes.is_none_or(|most| bytes <= most) {
+            break;
+        }
+        fs::remove_file(directory.join(file))?;
+        bytes -= length;
+        removed += 1;
+    }
+    Ok(removed)
 }
 
 #[cfg(test)]
@@ -289,10 +323,16 @@ mod tests {
             .map(String::as_str)
             .chain(others)
             .for_each(|name| fs::write(folder.path().join(name), "").unwrap());
-        remove_oldest(folder.path(), "x", 3).unwrap();
+        let keep = |files, bytes| remove_oldest(folder.path(), "x", &Kept { files, bytes }).unwrap();
+        assert_eq!(keep(3, None), 1);
         let is_there = |name: &str| folder.path().join(name).exists();
         assert_eq!(names.iter().map(|name| is_there(name)).collect::<Vec<_>>(), [false, true, true]);
-        remove_oldest(folder.path(), "x", 1).unwrap();
+        // Two files of ten bytes.
+        names.iter().skip(1).for_each(|name| fs::write(folder.path().join(name), "0123456789").unwrap());
+        assert_eq!(keep(9, Some(20)), 0);
+        assert_eq!(keep(9, Some(19)), 1);
+        assert_eq!(names.iter().map(|name| is_there(name)).collect::<Vec<_>>(), [false, false, true]);
+        assert_eq!(keep(1, Some(100)), 1);
         assert!(!names.iter().any(|name| is_there(name)));
         assert!(others.iter().all(|name| is_there(name)));
     }

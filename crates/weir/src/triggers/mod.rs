@@ -73,6 +73,9 @@ pub struct DumpSpec {
     pub snaplen: u32,
     /// Maximum number of files: a run over files writes the first ones, and over a link the oldest are removed.
     pub files: u32,
+    /// Maximum bytes of all files of the trigger in the directory; `None` without a limit. Files leave, or are not written, as with
+    /// `files`.
+    pub limit: Option<u64>,
     /// The directory.
     pub to: PathBuf,
 }
@@ -87,6 +90,7 @@ impl Default for DumpSpec {
             bytes: 100 << 20,
             snaplen: 0,
             files: 100,
+            limit: None,
             to: PathBuf::new(),
         }
     }
@@ -251,6 +255,8 @@ pub struct Outcome {
     pub refused: u64,
     /// Number of packets that were lost on the way to a file.
     pub lost: u64,
+    /// Number of older files that were removed, so that there was room for these.
+    pub removed: u64,
     /// The directories.
     pub directories: BTreeSet<PathBuf>,
     /// What failed, in words.
@@ -260,7 +266,7 @@ pub struct Outcome {
 impl Outcome {
     /// A line for the summary; `None` if no trigger has opened a file.
     pub fn note(&self) -> Option<String> {
-        let Self { files, packets, full, empty, refused, lost, directories, failed } = self;
+        let Self { files, packets, full, empty, refused, lost, removed, directories, failed } = self;
         if *files == 0 && *empty == 0 && *refused == 0 && failed.is_empty() {
             return None;
         }
@@ -274,6 +280,7 @@ impl Outcome {
             (*empty, "without packets"),
             (*refused, "too many"),
             (*lost, "packets LOST"),
+            (*removed, "older ones removed"),
             (failed, "FAILED"),
         ];
         others
@@ -355,7 +362,7 @@ impl Triggers {
     /// Ends the files of a run over links.
     pub fn finish(self) -> Outcome {
         let outcome = self.live.map(LiveDumps::finish).unwrap_or_default();
-        Outcome { refused: self.refused, ..outcome }
+        Outcome { refused: outcome.refused + self.refused, ..outcome }
     }
 
     /// What was opened, and the number of events for which there was no room.
