@@ -320,6 +320,7 @@ impl Run {
         if !options.numeric && request.memory >= subscriptions::FULL_SUMMARY {
             built_in.extend(subscriptions::applications(request.memory));
         }
+            built_in.extend(subscriptions::floods(request.memory));
         if !options.numeric {
             built_in.extend(subscriptions::of_names(request.memory));
         }
