@@ -63,6 +63,7 @@ fn pass(capture: &Capture, inflation: Inflation) -> Work {
         checksum: ChecksumMode::Off,
         seeds: 1_u64.into(),
         chosen: None,
+        own_apps: Default::default(),
     };
     // Nothing is written: the content reaches the sink.
     let extract = [("to", "files"), ("each", "64000000"), ("files", "100000"), ("total", "4000000000")];

@@ -44,6 +44,7 @@ fn plan(lines: usize, pool: &Pool, seed: u64) -> Result<Plan> {
         checksum: ChecksumMode::Auto,
         seeds: seed.into(),
         chosen: None,
+        own_apps: Default::default(),
     };
     Ok(Plan::new("", specs, settings)?)
 }

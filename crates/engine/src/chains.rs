@@ -449,6 +449,7 @@ mod tests {
             checksum: ChecksumMode::Off,
             seeds: 1_u64.into(),
             chosen: None,
+            own_apps: Default::default(),
         };
         let all: Vec<Subscription> = chains.iter().map(subscription).collect();
         let number = before.map_or(1, |before| before.number() + 1);
@@ -616,6 +617,7 @@ mod tests {
             checksum: ChecksumMode::Off,
             seeds: 1_u64.into(),
             chosen: None,
+            own_apps: Default::default(),
         };
         let plan = Plan::new("", specs, settings).unwrap();
         let readers: Vec<u32> = plan.trees.nodes.iter().map(|node| node.readers).collect();

@@ -212,6 +212,7 @@ mod tests {
             checksum: ChecksumMode::Off,
             seeds: 1_u64.into(),
             chosen: None,
+            own_apps: Default::default(),
         };
         let all: Vec<Subscription> = ports.iter().map(subscription).collect();
         Plan::of(before, 1, "", &all, settings).unwrap()

@@ -1,8 +1,9 @@
 //! What the subscriptions of a plan need of the pass, apart from packets and tallies.
 
 use crate::streams::Measuring;
-use crate::{Of, Target};
+use crate::{Of, OwnApps, Target};
 use std::fmt;
+use std::sync::Arc;
 use weir_api::Level;
 use weir_proto::{
     ANOMALY, Asked, Buffer, Columns, FILES, Hashes, Inflation, STREAM, STREAM_SAMPLE, Table, Wants,
@@ -127,6 +128,8 @@ pub struct Demand {
     pub measure: Option<Measuring>,
     /// Measurements are delivered as records; if not, only functions see them.
     pub measured: bool,
+    /// Applications whose patterns are searched in the first bytes of flows.
+    pub own_apps: Option<Arc<OwnApps>>,
 }
 
 impl Demand {
@@ -181,6 +184,8 @@ impl Demand {
         self.unidentified |= other.unidentified;
         self.held |= other.held;
         self.measured |= other.measured;
+        // All plans of a run have one list.
+        self.own_apps = self.own_apps.take().or_else(|| other.own_apps.clone());
         self.measure = match (self.measure, other.measure) {
             (Some(one), Some(other)) => Some(one.with(other)),
             (one, other) => one.or(other),
@@ -269,6 +274,7 @@ impl Demand {
             flag(self.rows, "rows of flows that end"),
             flag(self.streams, "bytes of streams of the flows that functions cover"),
             flag(self.identifies && !self.parses(), "protocols are identified"),
+            flag(self.own_apps.is_some(), "first bytes are searched for applications"),
             flag(self.parses(), "protocols are parsed"),
             (!self.logged.is_none()).then(|| format!("records for logs: {}", self.logged)),
             (!self.tested.is_none()).then(|| format!("records for functions: {}", self.tested)),
@@ -373,6 +379,7 @@ mod tests {
             checksum: crate::ChecksumMode::Off,
             seeds: 1_u64.into(),
             chosen: None,
+            own_apps: Default::default(),
         };
         let specs = of.iter().map(|(expression, call)| {
             let mut words = call.split(' ');

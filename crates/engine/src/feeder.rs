@@ -217,8 +217,9 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
         if let (Some(sessions), mut tap) = self.tap() {
             sessions.carrier(record, &mut tap);
         }
-        let Found { services, is_unidentified } = found;
-        let record = if READS { &FlowRecord { services, is_unidentified, ..*record } } else { record };
+        let Found { services, is_unidentified, own_apps } = found;
+        let record =
+            if READS { &FlowRecord { services, is_unidentified, own_apps, ..*record } } else { record };
         let functions = self.functions.flow_end(self.plan, record);
         self.sink.take(Emitted::Flow(record, functions));
         if let (Some(sessions), Some((row, is_over))) = (self.sessions.as_deref_mut(), self.leaving.take()) {

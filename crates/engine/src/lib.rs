@@ -11,7 +11,7 @@
 //! use weir_wire::{Batch, LinkType, PacketBuf, build};
 //!
 //! let requested = SubscriptionSpec::new("dns", "port 53", vec![FunctionCall::new("packets")]);
-//! let settings = Settings { filter: Default::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into(), chosen: None };
+//! let settings = Settings { filter: Default::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into(), chosen: None, own_apps: Default::default() };
 //! let plan = Plan::new("", vec![requested], settings).unwrap();
 //! let mut packets = PacketBuf::default();
 //! for port in [53, 80, 53] {
@@ -54,6 +54,7 @@ mod meter;
 mod non_ip;
 mod odd_packets;
 mod odd_segments;
+mod own_apps;
 mod plan;
 mod planned;
 mod read;
@@ -86,6 +87,7 @@ pub use function::{
 pub use interval::{IntervalClock, Stretch};
 pub use item::Item;
 pub use meter::Clock;
+pub use own_apps::{OwnApp, OwnApps};
 pub use plan::Plan;
 pub use planned::check_chain;
 pub use session_config::{RECORD_RATIO, SessionConfig};

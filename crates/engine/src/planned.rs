@@ -2,10 +2,12 @@
 
 use crate::demand::{Demand, ReadColumns, Tables};
 use crate::function::select::Select;
-use crate::function::{event, record_fields, record_tables, watch};
+use crate::function::{apps, event, record_fields, record_tables, watch};
 use crate::settings::{PlanError, Seeds, Settings};
 use crate::streams::DELAYS;
-use crate::{Block, Delivery, Function, FunctionSpec, InputKind, Item, Memory, Selector, Supplement, Target};
+use crate::{
+    Block, Delivery, Function, FunctionSpec, InputKind, Item, Memory, OwnApps, Selector, Supplement, Target,
+};
 use std::sync::Arc;
 use weir_api::{
     Answer, AnswerId, AnswerLabel, Count, FunctionCall, Level, Reading, Subscription, SubscriptionId,
@@ -76,6 +78,8 @@ enum Call {
     Measure(&'static FunctionSpec, Memory, Option<Target>),
     /// It measures what is in a list, and passes on nothing else.
     Watch(&'static FunctionSpec, Memory, Arc<watch::List>),
+    /// It measures applications, of which users describe some.
+    Apps(&'static FunctionSpec, Memory, Arc<OwnApps>),
     Select(Arc<dyn Select>),
 }
 
@@ -83,7 +87,9 @@ impl Call {
     /// The description of a function that measures.
     fn measures(&self) -> Option<&'static FunctionSpec> {
         match self {
-            Call::Measure(function, ..) | Call::Watch(function, ..) => Some(function),
+            Call::Measure(function, ..) | Call::Watch(function, ..) | Call::Apps(function, ..) => {
+                Some(function)
+            }
             Call::Select(_) => None,
         }
     }
@@ -91,7 +97,7 @@ impl Call {
     /// The function, if it selects.
     fn selects(&self) -> Option<&dyn Select> {
         match self {
-            Call::Measure(..) | Call::Watch(..) => None,
+            Call::Measure(..) | Call::Watch(..) | Call::Apps(..) => None,
             Call::Select(selector) => Some(&**selector),
         }
     }
@@ -285,8 +291,7 @@ impl Compiled {
     pub fn new(one: &Subscription, settings: &Settings) -> Result<Self, PlanError> {
         let Subscription { id, owner, spec } = one;
         let wrong = |error: String| PlanError::Function { name: spec.name.clone(), error };
-        let Chain { calls, deliveries, mut demand, readings } =
-            Chain::new(spec, &settings.filter, settings.seeds).map_err(wrong)?;
+        let Chain { calls, deliveries, mut demand, readings } = Chain::new(spec, settings).map_err(wrong)?;
         if spec.level != Level::Packet && spec.remainder {
             return Err(wrong("a remainder needs level = \"packet\"".to_owned()));
         }
@@ -381,8 +386,7 @@ impl Compiled {
     pub fn reads_layers(&self) -> bool {
         self.calls.iter().any(|(_, call)| match call {
             Call::Measure(function, ..) => !matches!(function.input, InputKind::Lengths | InputKind::Sums),
-            Call::Watch(..) => true,
-            Call::Select(_) => true,
+            Call::Watch(..) | Call::Apps(..) | Call::Select(_) => true,
         })
     }
 
@@ -432,6 +436,10 @@ impl Compiled {
                 let call = spec.functions.get(usize::from(*place))?;
                 Some(Link::Measure(Measure::new(watch::with_list(call, list, seeds).ok()?, None)))
             }
+            (place, Call::Apps(_, _, own)) => {
+                let call = spec.functions.get(usize::from(*place))?;
+                Some(Link::Measure(Measure::new(apps::with_own(call, own, seeds).ok()?, None)))
+            }
             (_, Call::Select(selector)) => Some(Link::Select(Arc::clone(selector))),
         }
     }
@@ -439,7 +447,9 @@ impl Compiled {
     /// Memory of one of these functions.
     pub fn memory_of(&self, call: usize) -> Memory {
         match self.calls.get(call) {
-            Some((_, Call::Measure(_, memory, _) | Call::Watch(_, memory, _))) => *memory,
+            Some((_, Call::Measure(_, memory, _) | Call::Watch(_, memory, _) | Call::Apps(_, memory, _))) => {
+                *memory
+            }
             _ => Memory::default(),
         }
     }
@@ -474,7 +484,7 @@ impl Compiled {
 /// They cannot, or an argument is invalid.
 pub fn check_chain(level: Level, functions: &[FunctionCall], options: &Options<'_>) -> Result<(), String> {
     let spec = SubscriptionSpec { level, ..SubscriptionSpec::new("", "", functions.to_vec()) };
-    Chain::new(&spec, options, 0_u64.into()).map(drop)
+    Chain::compile(&spec, options, 0_u64.into(), &Arc::default()).map(drop)
 }
 
 /// The functions of a subscription.
@@ -496,7 +506,16 @@ struct ChainReading {
 }
 
 impl Chain {
-    fn new(spec: &SubscriptionSpec, filter: &Options<'_>, seeds: Seeds) -> Result<Self, String> {
+    fn new(spec: &SubscriptionSpec, settings: &Settings) -> Result<Self, String> {
+        Self::compile(spec, &settings.filter, settings.seeds, &settings.own_apps)
+    }
+
+    fn compile(
+        spec: &SubscriptionSpec,
+        filter: &Options<'_>,
+        seeds: Seeds,
+        own_apps: &Arc<OwnApps>,
+    ) -> Result<Self, String> {
         let mut chain = Chain::default();
         for (place, call) in (0_u16..).zip(&spec.functions) {
             if let Some(delivery) = Delivery::find(&call.name) {
@@ -535,6 +554,13 @@ impl Chain {
                 let target = function.target(call, spec.level)?;
                 target.iter().for_each(|target| chain.demand.add(&Demand::of_target(target, spec.level)));
                 let memory = function.memory(call)?;
+                let own = Some(own_apps).filter(|own| !own.is_empty() && apps::is_called(call));
+                if let Some(own) = own {
+                    let memory = apps::memory_with(call, own, memory)?;
+                    chain.demand.own_apps = own.searches().then(|| Arc::clone(own));
+                    chain.calls.push((place, Call::Apps(function, memory, Arc::clone(own))));
+                    continue;
+                }
                 let list = watch::list_of(call, filter, seeds)?;
                 chain.calls.push((
                     place,
@@ -574,7 +600,7 @@ fn sees_only_delays(
             .get(usize::from(*place))
             .and_then(|call| record_fields(call, STREAM.name))
             .is_some_and(|fields| fields.iter().all(|field| DELAYS.contains(field))),
-        Call::Measure(..) | Call::Watch(..) | Call::Select(_) => false,
+        Call::Measure(..) | Call::Watch(..) | Call::Apps(..) | Call::Select(_) => false,
     };
     tests_no_field && calls.iter().all(sees_delays)
 }
@@ -593,7 +619,7 @@ fn read_columns(
         test.fields(&mut |test| names.extend((test.field.table == table.name).then_some(test.field.name)));
         let of_calls = calls.iter().map(|(place, call)| match call {
             Call::Measure(_, _, None) => record_fields(functions.get(usize::from(*place))?, table.name),
-            Call::Measure(..) | Call::Watch(..) | Call::Select(_) => None,
+            Call::Measure(..) | Call::Watch(..) | Call::Apps(..) | Call::Select(_) => None,
         });
         if let Some(of_calls) = of_calls.collect::<Option<Vec<_>>>() {
             names.extend(of_calls.into_iter().flatten());

@@ -8,6 +8,7 @@ use crate::demand::Demand;
 use crate::held::{self, HeldPackets};
 use crate::odd_packets::OddPackets;
 use crate::odd_segments::OddSegments;
+use crate::own_apps::FirstBytes;
 use crate::read::Reading;
 use crate::record_emitter::RecordEmitter;
 use crate::session_config::SessionConfig;
@@ -69,6 +70,8 @@ pub(crate) struct Sessions {
     held_packets: Option<HeldPackets>,
     /// Packets of undecided flows, if packets of unidentified flows are emitted.
     unidentified_packets: Option<UnidentifiedPackets>,
+    /// Searches what flows say first, if users describe applications by it.
+    first_bytes: Option<FirstBytes>,
     /// Measures flows, if enabled.
     measurer: Option<Measurer>,
     allowances: Allowances,
@@ -192,6 +195,8 @@ pub(crate) struct Found {
     pub services: [u8; 4],
     /// Whether the flow is known to be unidentified.
     pub is_unidentified: bool,
+    /// Applications: see [`weir_flow::FlowRecord::own_apps`].
+    pub own_apps: u32,
 }
 
 impl Sessions {
@@ -221,6 +226,7 @@ impl Sessions {
             odd_packets: OddPackets::default(),
             held_packets: demand.held.then(|| HeldPackets::new(config.memory / 4)),
             unidentified_packets: demand.unidentified.then(|| UnidentifiedPackets::new(config.memory / 4)),
+            first_bytes: demand.own_apps.clone().map(FirstBytes::new),
             measurer: demand.measure.map(|measuring| Measurer::new(measuring, config.memory / 4)),
             asked: Asked::new(demand, config),
             since: Time::default(),
@@ -266,6 +272,9 @@ impl Sessions {
             }
             self.unidentified_packets =
                 demand.unidentified.then(|| UnidentifiedPackets::new(self.config.memory / 4));
+        }
+        if self.asked.demand.own_apps != demand.own_apps {
+            self.first_bytes = demand.own_apps.clone().map(FirstBytes::new);
         }
         self.limit = limit(&self.config, demand);
         self.asked = Asked::new(demand, &self.config);
@@ -352,7 +361,9 @@ impl Sessions {
             return false;
         }
         if let Some(entry) = self.entry(seen.row) {
-            return entry.session.as_ref().is_some_and(|session| !session.is_unidentified());
+            let wants =
+                || self.first_bytes.as_ref().is_some_and(|first| first.wants(seen.row, seen.direction));
+            return entry.session.as_ref().is_some_and(|session| !session.is_unidentified() || wants());
         }
         // A flow that is skipped, or that nothing had to be known of, stays so: a parser cannot begin in the middle of a flow.
         let may_begin = seen.flow.first >= self.since
@@ -391,7 +402,8 @@ impl Sessions {
             + self.allowances.files.memory()
             + self.odd.memory()
             + self.odd_packets.memory()
-            + self.held_packets.as_ref().map_or(0, HeldPackets::memory);
+            + self.held_packets.as_ref().map_or(0, HeldPackets::memory)
+            + self.first_bytes.as_ref().map_or(0, FirstBytes::memory);
         if let Some(segment) = seen.segment() {
             // Held packets get a share of the remaining memory, and a small share in any case.
             let others = others + self.streams.memory() - self.streams.stats().held as usize;
@@ -432,6 +444,7 @@ impl Sessions {
             allowances,
             asked,
             held,
+            first_bytes,
             stats,
             packet,
             ..
@@ -448,6 +461,7 @@ impl Sessions {
             allowances,
             asked,
             held,
+            first_bytes: first_bytes.as_mut(),
             is_full,
             room,
             stats,
@@ -592,7 +606,8 @@ impl Sessions {
         let found = ended
             .zip(identity)
             .map(|(mut entry, identity)| self.end_entry(&mut entry, wants, &identity, time, tap));
-        let found = found.unwrap_or_default();
+        let mut found: Found = found.unwrap_or_default();
+        found.own_apps = self.first_bytes.as_mut().map_or(0, |first| first.end(row));
         self.refused.remove(row);
         self.unread.remove(row);
         self.announcing.remove(row);
@@ -653,6 +668,7 @@ impl Sessions {
             + self.odd.memory()
             + self.odd_packets.memory()
             + self.held_packets.as_ref().map_or(0, HeldPackets::memory)
+            + self.first_bytes.as_ref().map_or(0, FirstBytes::memory)
             + self.streams.memory()
     }
 
@@ -690,7 +706,7 @@ fn found(session: &Session) -> Found {
         *place = protocol;
     }
     let [first, ..] = services;
-    Found { services, is_unidentified: first == 0 && session.is_unidentified() }
+    Found { services, is_unidentified: first == 0 && session.is_unidentified(), own_apps: 0 }
 }
 
 /// Passes chunks of flows to their sessions and to functions.
@@ -704,6 +720,7 @@ struct SessionFeed<'w, 't> {
     allowances: &'w mut Allowances,
     asked: &'w Asked,
     held: &'w mut usize,
+    first_bytes: Option<&'w mut FirstBytes>,
     /// Whether there is no room for another flow.
     is_full: bool,
     /// Bytes that sessions may hold.
@@ -762,6 +779,9 @@ impl SessionFeed<'_, '_> {
         };
         let Entry { compact, session, held, uncounted } = &mut **entry;
         let Some(session) = session else { return };
+        if let Some(first) = &mut self.first_bytes {
+            first.chunk(row, chunk);
+        }
         if session.is_unidentified() && *held > 0 {
             return;
         }

@@ -1,6 +1,6 @@
 //! What a plan is compiled with, and why it may fail.
 
-use crate::ChosenFlows;
+use crate::{ChosenFlows, OwnApps};
 use std::sync::Arc;
 use weir_filter::{FilterError, Options};
 
@@ -15,6 +15,8 @@ pub struct Settings {
     pub seeds: Seeds,
     /// The flows whose packets are analysed, in the place of the run's expression; `None` for all packets that match that.
     pub chosen: Option<Arc<ChosenFlows>>,
+    /// The applications that users describe.
+    pub own_apps: Arc<OwnApps>,
 }
 
 /// Keys of the hashes of functions. Senders of packets do not know them, and so cannot choose packets that collide or that

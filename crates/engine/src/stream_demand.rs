@@ -140,6 +140,7 @@ mod tests {
             checksum: ChecksumMode::Off,
             seeds: 1_u64.into(),
             chosen: None,
+            own_apps: Default::default(),
         };
         Plan::new("", expressions.iter().map(spec).collect(), settings).unwrap()
     }

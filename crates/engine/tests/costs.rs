@@ -80,6 +80,7 @@ fn the_clock_is_read_at_most_sixteen_times_per_thousand_packets() {
                 checksum: ChecksumMode::Auto,
                 seeds: 1_u64.into(),
                 chosen: None,
+                own_apps: Default::default(),
             };
             let plan = Arc::new(Plan::new("", subscriptions(kind, count), settings).unwrap());
             // The first block and the first tallies of each interval are measured in advance.

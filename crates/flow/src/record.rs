@@ -38,6 +38,8 @@ pub struct FlowRecord {
     pub services: [u8; 4],
     /// Whether payload was read and no protocol was identified in it.
     pub is_unidentified: bool,
+    /// Applications that users describe by what a side of a flow says first: a bit for each, by its position in their list.
+    pub own_apps: u32,
     /// VLAN identifiers of the first packet, outer and next; 0 when absent.
     pub vlan: [u16; 2],
     /// The tunnel that carried the first packet; [`Tunnel::None`] if none.
@@ -90,6 +92,7 @@ impl FlowRecord {
             interface: 0,
             services: [0; 4],
             is_unidentified: false,
+            own_apps: 0,
         }
     }
 

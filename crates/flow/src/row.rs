@@ -446,6 +446,7 @@ impl<'a> Row<'a> {
             interface: origin.interface,
             services: [0; 4],
             is_unidentified: false,
+            own_apps: 0,
         }
     }
 

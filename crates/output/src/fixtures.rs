@@ -258,6 +258,7 @@ pub fn flow() -> FlowRecord {
         interface: 0,
         services: [0; 4],
         is_unidentified: false,
+        own_apps: 0,
     };
     flow.tcp.as_mut().unwrap().stream_bytes = [136, 5007];
     flow

@@ -118,6 +118,7 @@ fn flow(row: &Row) -> Option<FlowRecord> {
         interface: 0,
         services: [0; 4],
         is_unidentified: false,
+        own_apps: 0,
     };
     if proto == 6 {
         let tcp = flow.tcp.insert(Default::default());

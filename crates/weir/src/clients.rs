@@ -425,6 +425,7 @@ mod tests {
             checksum: ChecksumMode::Off,
             seeds: 1_u64.into(),
             chosen: None,
+            own_apps: Default::default(),
         };
         let mut desk = Desk::new(settings, "", Vec::new(), Vec::new(), 1, SECOND).unwrap();
         desk.set_limit(limit);

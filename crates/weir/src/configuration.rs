@@ -444,6 +444,7 @@ mod tests {
             checksum: ChecksumMode::Off,
             seeds: 1_u64.into(),
             chosen: None,
+            own_apps: Default::default(),
         };
         Arc::new(Desk::new(settings, "", Vec::new(), Vec::new(), 1, 1).unwrap())
     }

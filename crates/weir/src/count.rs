@@ -122,6 +122,7 @@ impl Counting<'_> {
             checksum: ChecksumMode::Off,
             seeds: seeds(),
             chosen,
+            own_apps: Default::default(),
         };
         let plan = match Plan::counting(expressions.iter().map(count_of).collect(), settings) {
             Ok(plan) => Arc::new(plan),

@@ -516,6 +516,7 @@ mod tests {
             checksum: ChecksumMode::Off,
             seeds: 1_u64.into(),
             chosen: None,
+            own_apps: Default::default(),
         };
         let configured = names.iter().map(|name| spec(name, "tcp")).collect();
         Desk::new(settings, "", Subscription::number([spec("run", "")]), configured, 2, SECOND).unwrap()
@@ -562,7 +563,13 @@ mod tests {
         };
         let filter =
             weir_filter::Options { fields: Some(crate::fields::of_run()), ..weir_filter::Options::default() };
-        let settings = Settings { filter, checksum: ChecksumMode::Off, seeds: 1_u64.into(), chosen: None };
+        let settings = Settings {
+            filter,
+            checksum: ChecksumMode::Off,
+            seeds: 1_u64.into(),
+            chosen: None,
+            own_apps: Default::default(),
+        };
         let configured = vec![watch(&one), watch(&two)];
         let desk = Desk::new(settings, "", Subscription::number([]), configured.clone(), 2, SECOND).unwrap();
         let ids = || desk.subscriptions().iter().map(|one| one.id.0).collect::<Vec<_>>();

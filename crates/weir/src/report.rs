@@ -80,6 +80,7 @@ fn read(options: &cli::Report) -> Result<(Gather, Vec<String>, Exit), Exit> {
         checksum: ChecksumMode::Auto,
         seeds: 1_u64.into(),
         chosen: None,
+        own_apps: Default::default(),
     };
     let plan = Plan::of(
         None,

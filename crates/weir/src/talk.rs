@@ -40,6 +40,7 @@ pub fn talk(options: &cli::Talk) -> Exit {
         checksum: ChecksumMode::Off,
         seeds: SEED.into(),
         chosen: scope.chosen,
+        own_apps: Default::default(),
     };
     let whole = SubscriptionSpec::delivering("streams", Level::Stream, vec![FunctionCall::new("stream")]);
     let plan = match Plan::new(&scope.expression, vec![whole], settings) {

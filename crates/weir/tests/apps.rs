@@ -207,6 +207,117 @@ fn the_program_shows_the_letters() {
     assert_eq!(csv("2"), one);
 }
 
+/// A game that no one else knows, over TCP in small segments and over UDP, and a server that is known by its port.
+fn own() -> Packets {
+    let mut out = Packets::new();
+    let (player, server) = ([10, 0, 0, 8], [192, 0, 2, 80]);
+    let pad = [b'.'; 250];
+    let first = [&pad[..], b"PAWN"].concat();
+    let late = [&pad[..], b"....PAWN"].concat();
+    let pieces: Vec<&[u8]> = vec![b"CHE", b"ok", b"SS/", b"ok", b"2 e4"];
+    tcp(&mut out, [player, server], [42_000, 7000], &pieces);
+    // The server says it, at the end of what is looked at; and beyond that.
+    tcp(&mut out, [player, server], [42_001, 7001], &[b"hello", &first]);
+    tcp(&mut out, [player, server], [42_002, 7001], &[b"hello", &late]);
+    tcp(&mut out, [[10, 0, 0, 9], server], [42_003, 7777], &[b"\x00\x01\x02\x03", b"\xff"]);
+    // What is identified as another protocol is this application, too.
+    tcp(
+        &mut out,
+        [player, server],
+        [42_004, 80],
+        &[b"GET /CHESS/1 HTTP/1.0\r\n\r\n", b"HTTP/1.0 200 OK\r\n\r\n"],
+    );
+    for (port, payload) in [(7000, "CHESS/1 d4"), (7777, "CHESS/1 d4"), (7000, "chess/1 d4")] {
+        let time = SECOND + out.len() as u64 * SECOND / 1000;
+        let from = 43_000 + out.len() as u16;
+        out.push((
+            time,
+            build::ethernet().ipv4(player, [192, 0, 2, 81]).udp(from, port).payload(payload.as_bytes()),
+        ));
+    }
+    out
+}
+
+const OWN: &str = r#"
+[[app]]
+name = "chess"
+flag = "C"
+first = '^(GET /)?CHESS/[0-9]|PAWN'
+
+[[app]]
+name = "scales"
+flag = "S"
+ports = [7777]
+
+[[app]]
+name = "chess-udp"
+flag = "U"
+ports = [7000]
+first = "CHESS/1"
+
+[[subscription]]
+name = "apps"
+level = "flow"
+chain = ["apps by application show 100"]
+outputs = ["csv"]
+"#;
+
+/// Applications of the configuration have their rows, however the bytes arrive, and with any number of workers.
+#[test]
+fn applications_of_the_configuration_have_their_letters() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = put(folder.path(), "x.pcap", &pcap(1, &own()));
+    let config = put(folder.path(), "weir.toml", OWN.as_bytes());
+    let rows = |workers: &str| {
+        let logs = folder.path().join(workers);
+        let arguments =
+            [text(&path), "-c", text(&config), "-o", text(&logs), "--log", "csv", "-q", "--workers", workers];
+        weir(arguments).exits(0);
+        let values = std::fs::read_to_string(logs.join("values.csv")).unwrap();
+        let lines = values.lines().filter(|line| line.contains("10.0.0.") && line.contains(",flows,"));
+        let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let one = rows("1");
+    for (key, flows) in [
+        ("10.0.0.8 chess C", 5),
+        ("10.0.0.8 chess-udp U", 1),
+        ("10.0.0.8 http", 1),
+        ("10.0.0.8 scales S", 1),
+        ("10.0.0.9 scales S", 1),
+    ] {
+        let row = one.iter().find(|line| line.contains(key)).unwrap_or_else(|| panic!("{key}: {one:#?}"));
+        assert!(row.contains(&format!(",flows,{flows}")), "{row}");
+    }
+    assert_eq!(one.len(), 5, "{one:#?}");
+    for workers in ["2", "3"] {
+        assert_eq!(rows(workers), one, "{workers} workers");
+    }
+}
+
+/// What is wrong with an application has its line.
+#[test]
+fn wrong_applications_are_named_with_their_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "[[app]]\nname = \"one\"\nflag = \"A\"\nfirst = '('\n[[app]]\nname = \"two\"\nflag = \"AB\"\nports = [0]\n\
+                  [[app]]\nname = \"tls\"\nflag = \"T\"\nports = [1]\n";
+    let config = put(folder.path(), "weir.toml", config.as_bytes());
+    let errors = weir(["config", "check", text(&config)]).exits(1).stderr;
+    for (line, reason) in [
+        (4, "unclosed group"),
+        (7, "not one letter"),
+        (8, "not between 1 and 65535"),
+        (10, "name of a protocol"),
+    ] {
+        let place = format!("weir.toml:{line}:");
+        assert!(
+            errors.lines().any(|one| one.contains(&place) && one.contains(reason)),
+            "{place} {reason}: {errors}"
+        );
+    }
+}
+
 /// What other projects' captures have of these protocols: sums of flows alone of those that are set aside.
 #[test]
 fn captures_have_the_applications_that_their_projects_name() {

@@ -60,6 +60,7 @@ fn records() -> (Records, usize) {
         checksum: ChecksumMode::Off,
         seeds: 1_u64.into(),
         chosen: None,
+        own_apps: Default::default(),
     };
     let all = SubscriptionSpec::delivering("records", Level::Record, vec![FunctionCall::new("rows")]);
     let plan = Arc::new(Plan::new("", vec![all], settings).unwrap());

@@ -120,6 +120,7 @@ fn plan(kind: u8) -> Plan {
         checksum: [ChecksumMode::Auto, ChecksumMode::On, ChecksumMode::Off][usize::from(kind >> 1) % 3],
         seeds: 7_u64.into(),
         chosen: None,
+        own_apps: Default::default(),
     };
     let scope = if kind & 8 == 0 { "" } else { "not udp" };
     Plan::new(scope, specs, settings).expect("a plan of every function")

@@ -9,18 +9,19 @@ use super::top::ip;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::bounded::{Amount, Bounded, kept};
 use crate::keyed::{Address, KeyHash, Keyed};
-use crate::{FlowRecord, Item, Side};
+use crate::{FlowRecord, Item, OwnApps, Seeds, Side};
 use std::borrow::Cow;
 use std::sync::Arc;
 use weir_api::{
-    Count, Datum, DistinctValues, Fold, Folded, KeyColumn, Level, NAMES, OWN_WORDS, Reading, Schema, Shown,
-    TableColumn, TableRow, Unit, name_number,
+    Count, Datum, DistinctValues, Fold, Folded, FunctionCall, KeyColumn, Level, NAMES, OWN_WORDS, Reading,
+    Schema, Shown, TableColumn, TableRow, Unit, name_number,
 };
 use weir_proto::PROTOCOLS;
+use weir_wire::has_ports;
 
 pub(super) static APPS: FunctionSpec = FunctionSpec {
     name: "apps",
-    help: "Hosts by the applications that were identified in their flows: letters for BitTorrent (B), eDonkey (E), Gnutella (G) and IRC (I), names for all. A host has a row of a flow if it sent payload in it. A flow counts when it has ended.",
+    help: "Hosts by the applications that were identified in their flows: letters for BitTorrent (B), eDonkey (E), Gnutella (G), IRC (I) and those of [[app]], names for all. A host has a row of a flow if it sent payload in it. A flow counts when it has ended.",
     arguments: &[
         Argument {
             name: "by",
@@ -42,18 +43,53 @@ pub(super) static APPS: FunctionSpec = FunctionSpec {
     judge: None,
     delivers: None,
     identifies: true,
-    build: |arguments| {
-        let (by, show, rows) = shape(arguments)?;
-        let schema = Schema {
-            name: Cow::Borrowed("apps"),
-            keys: Cow::Borrowed(by.keys()),
-            columns: Cow::Borrowed(by.columns()),
-            shown: Shown::Heaviest(show),
-        };
-        let list = Bounded::new(rows, Unit::Packets, arguments.seeds.run);
-        Ok(Box::new(Apps { by, schema: Arc::new(schema), list }))
-    },
+    build: |arguments| build(arguments, &Arc::default()),
 };
+
+/// The function, with the applications that users describe.
+fn build(arguments: &Arguments<'_>, own: &Arc<OwnApps>) -> Result<Box<dyn Function>, String> {
+    let (by, show, rows) = shape(arguments)?;
+    let schema = Schema {
+        name: Cow::Borrowed("apps"),
+        keys: Cow::Borrowed(by.keys()),
+        columns: Cow::Borrowed(by.columns()),
+        shown: Shown::Heaviest(show),
+    };
+    let list = Bounded::new(rows, Unit::Packets, arguments.seeds.run);
+    Ok(Box::new(Apps { by, schema: Arc::new(schema), own: Arc::clone(own), list }))
+}
+
+/// Whether a call is one of this function.
+pub(crate) fn is_called(call: &FunctionCall) -> bool {
+    call.name == APPS.name
+}
+
+/// The function of a call, with the applications that users describe.
+///
+/// # Errors
+/// An argument is invalid.
+pub(crate) fn with_own(
+    call: &FunctionCall,
+    own: &Arc<OwnApps>,
+    seeds: Seeds,
+) -> Result<Box<dyn Function>, String> {
+    build(&Arguments::new(APPS.name, APPS.arguments, call, seeds)?, own)
+}
+
+/// The memory of a call, with that of the names of the applications that users describe.
+///
+/// # Errors
+/// An argument is invalid.
+pub(crate) fn memory_with(call: &FunctionCall, own: &OwnApps, plain: Memory) -> Result<Memory, String> {
+    let arguments = Arguments::new(APPS.name, APPS.arguments, call, 0_u64.into())?;
+    let (by, _, rows) = shape(&arguments)?;
+    let names = match by {
+        // A list of values doubles when it is full.
+        By::Host => 4 * size_of::<u128>() * own.len(),
+        By::Application => 0,
+    };
+    Ok(Memory { reading: plain.reading + kept(rows) * names, ..plain })
+}
 
 /// The letters of applications, by the name of the protocol that is identified. Other protocols have no letter.
 const LETTERS: [(&str, &str); 6] =
@@ -64,11 +100,18 @@ fn letter(protocol: &str) -> Option<&'static str> {
     LETTERS.iter().find(|(name, _)| *name == protocol).map(|(_, letter)| *letter)
 }
 
-/// The name of the protocol at a position in the list of protocols, plus 1.
-fn name(place: u8) -> Option<&'static str> {
+/// The name and the letter of an application: the protocol at a position in the list of protocols, plus 1, or one of those that users
+/// describe, whose positions follow.
+fn application(place: u8, own: &OwnApps) -> Option<(&str, Option<String>)> {
     let at = usize::from(place).checked_sub(1)?;
-    PROTOCOLS.get(at).map(|protocol| protocol.name)
+    match at.checked_sub(PROTOCOLS.len()) {
+        None => PROTOCOLS.get(at).map(|protocol| (protocol.name, letter(protocol.name).map(str::to_owned))),
+        Some(at) => own.get(at).map(|(name, flag)| (name, Some(flag.to_string()))),
+    }
 }
+
+/// Positions of 32 applications that users describe follow those of the protocols.
+const _: () = assert!(PROTOCOLS.len() + 32 <= u8::MAX as usize);
 
 /// What the rows are by, rows to show, and rows to keep.
 fn shape(arguments: &Arguments<'_>) -> Result<(By, u32, usize), String> {
@@ -147,13 +190,13 @@ const MAX_NAME: usize = 16;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Subject {
     host: Address,
-    /// The protocol's position in the list of protocols, plus 1; 0 in a row of a host.
-    protocol: u8,
+    /// The position of the application: see [`application`]; 0 in a row of a host.
+    place: u8,
 }
 
 impl Keyed for Subject {
     fn hash(&self, hash: &KeyHash) -> u64 {
-        hash.of([self.host[0], self.host[1], self.protocol.into()])
+        hash.of([self.host[0], self.host[1], self.place.into()])
     }
 }
 
@@ -192,6 +235,8 @@ struct Spoken {
     /// Beginning of the first and the last flow.
     times: Times,
     protocols: Protocols,
+    /// A bit for each application that users describe.
+    own: u32,
     /// Letters and names of all flows: a sum over workers has the number of all additions.
     letters: u64,
     names: u64,
@@ -205,6 +250,7 @@ struct Flow {
     bytes: u64,
     began: u64,
     protocols: Protocols,
+    own: u32,
     letters: u64,
     names: u64,
 }
@@ -228,6 +274,7 @@ impl Amount for Spoken {
         self.bytes = self.bytes.saturating_add(more.bytes);
         self.times.add(more.began, more.began);
         self.protocols.add(more.protocols);
+        self.own |= more.own;
         self.letters += more.letters;
         self.names += more.names;
         1
@@ -250,28 +297,49 @@ impl Amount for Spoken {
 struct Apps {
     by: By,
     schema: Arc<Schema>,
+    own: Arc<OwnApps>,
     list: Bounded<Subject, Spoken>,
 }
 
 impl Apps {
-    fn flow(&mut self, flow: &FlowRecord) {
+    /// Takes a flow, with a bit for each application that users describe.
+    fn flow(&mut self, flow: &FlowRecord, own: u32) {
         let bytes = flow.forward.frame_bytes.saturating_add(flow.reverse.frame_bytes);
         let (began, protocols) = (flow.first.0, Protocols::of(flow.services));
-        let names = || flow.services.into_iter().filter_map(name);
-        let (letters, names) = (names().filter_map(letter).count() as u64, names().count() as u64);
+        let places = || flow.services.into_iter().filter(|place| *place > 0).chain(places(own));
+        let letters = places().filter(|place| has_letter(*place)).count() as u64;
+        let names = places().count() as u64;
         let sides = [(true, flow.initiator(), &flow.forward), (false, flow.responder(), &flow.reverse)];
         for (initiated, (host, _), _) in sides.into_iter().filter(|(.., side)| speaks(side)) {
-            let (host, more) = (words(host), Flow { initiated, bytes, began, protocols, letters, names });
+            let (host, more) =
+                (words(host), Flow { initiated, bytes, began, protocols, own, letters, names });
             match self.by {
-                By::Host => self.list.add_more(Subject { host, protocol: 0 }, more),
+                By::Host => self.list.add_more(Subject { host, place: 0 }, more),
                 By::Application => {
-                    for protocol in flow.services.into_iter().filter(|protocol| *protocol > 0) {
-                        self.list.add_more(Subject { host, protocol }, more);
+                    for place in places() {
+                        self.list.add_more(Subject { host, place }, more);
                     }
                 }
             }
         }
     }
+}
+
+/// The positions of applications that users describe.
+fn places(own: u32) -> impl Iterator<Item = u8> {
+    let is_set = move |at: &u8| own >> at & 1 == 1;
+    (0..32).filter(is_set).map(|at| PROTOCOLS.len() as u8 + 1 + at)
+}
+
+/// Whether the application at a position has a letter.
+fn has_letter(place: u8) -> bool {
+    let at = usize::from(place).checked_sub(1);
+    at.is_some_and(|at| PROTOCOLS.get(at).is_none_or(|protocol| letter(protocol.name).is_some()))
+}
+
+/// The port of the responder, if the protocol has ports.
+fn port_of(flow: &FlowRecord) -> Option<u16> {
+    has_ports(flow.key.proto).then(|| flow.responder().1)
 }
 
 /// Whether a side says anything: a host that is only spoken to, such as the target of a probe, uses no application by that.
@@ -284,9 +352,11 @@ impl Function for Apps {
         if let Item::FlowEnd(flow, _) = item
             && !flow.carrier
             && flow.follows == 0
-            && flow.services.first().is_some_and(|first| *first > 0)
         {
-            self.flow(flow);
+            let own = if self.own.is_empty() { 0 } else { self.own.of_flow(flow.own_apps, port_of(flow)) };
+            if own > 0 || flow.services.first().is_some_and(|first| *first > 0) {
+                self.flow(flow, own);
+            }
         }
     }
 
@@ -296,21 +366,27 @@ impl Function for Apps {
 
     fn take(&mut self) -> Reading {
         let by = self.by;
+        let all = Arc::clone(&self.own);
         self.list.take_table(&self.schema, |subject, spoken| {
-            let Spoken { flows, initiated, bytes, times, protocols, letters, names, .. } = spoken;
+            let Spoken { flows, initiated, bytes, times, protocols, own, letters, names, .. } = spoken;
             let mut key = vec![Datum::Address(ip(subject.host))];
             let mut values: Vec<Folded> = [flows, initiated, bytes].map(Folded::Sum).into();
             values.extend(times.folded());
             match by {
                 By::Host => {
-                    values.push(distinct(protocols.names().filter_map(letter), letters));
-                    values.push(distinct(protocols.names(), names));
+                    let found = || places(own).filter_map(|place| application(place, &all));
+                    let own_letters = found().filter_map(|(_, letter)| letter);
+                    let own_letters = own_letters.map(|letter| name_number(&letter));
+                    let own_names = found().map(|(name, _)| name_number(name));
+                    let of_protocols = protocols.names().filter_map(letter).map(name_number);
+                    values.push(distinct(of_protocols.chain(own_letters), letters));
+                    values.push(distinct(protocols.names().map(name_number).chain(own_names), names));
                 }
                 By::Application => {
-                    let text = |text: &str| Datum::Text(text.into());
-                    let name = name(subject.protocol);
-                    key.push(name.map_or(Datum::Nothing, text));
-                    key.push(name.and_then(letter).map_or(Datum::Nothing, text));
+                    let found = application(subject.place, &all);
+                    let (name, letter) = found.map_or((None, None), |(name, letter)| (Some(name), letter));
+                    key.push(name.map_or(Datum::Nothing, |name| Datum::Text(name.into())));
+                    key.push(letter.map_or(Datum::Nothing, |letter| Datum::Text(letter.as_str().into())));
                 }
             }
             (key, values)
@@ -318,11 +394,11 @@ impl Function for Apps {
     }
 }
 
-/// The value of a column of names, of which all flows together had a number.
-fn distinct<'n>(names: impl Iterator<Item = &'n str>, all: u64) -> Folded {
+/// The value of a column of names, each as a number. All flows together had `all` of them.
+fn distinct(names: impl Iterator<Item = u128>, all: u64) -> Folded {
     let (mut values, mut added) = (DistinctValues::default(), 0);
     names.for_each(|name| {
-        values.add(name_number(name));
+        values.add(name);
         added += 1;
     });
     values.add_again(all.saturating_sub(added));

@@ -212,6 +212,7 @@ mod tests {
             checksum: ChecksumMode::Off,
             seeds: 1_u64.into(),
             chosen: None,
+            own_apps: Default::default(),
         };
         let spec = SubscriptionSpec::new("list", expression, vec![call.clone()]);
         let plan = Arc::new(Plan::new("", vec![spec], settings).unwrap());

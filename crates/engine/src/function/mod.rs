@@ -4,7 +4,7 @@
 //! manual page read that static.
 
 mod applications;
-mod apps;
+pub(crate) mod apps;
 mod arguments;
 mod arp;
 pub(crate) mod block;

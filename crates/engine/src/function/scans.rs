@@ -237,6 +237,7 @@ pub(super) mod tests {
             interface: 0,
             services: [0; 4],
             is_unidentified: false,
+            own_apps: 0,
         }
     }
 

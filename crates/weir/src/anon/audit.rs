@@ -68,6 +68,7 @@ fn originals(path: &Path) -> Result<Originals, String> {
         checksum: ChecksumMode::Off,
         seeds: 1_u64.into(),
         chosen: None,
+        own_apps: Default::default(),
     };
     let all = SubscriptionSpec::delivering("records", Level::Record, vec![FunctionCall::new("rows")]);
     let plan = Arc::new(Plan::new("", vec![all], settings).map_err(|error| error.to_string())?);

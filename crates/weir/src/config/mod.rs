@@ -4,6 +4,7 @@
 //! configuration in which every expression compiles and every function can be built.
 
 mod anon;
+mod apps;
 mod explain;
 mod expression;
 mod fault;
@@ -41,6 +42,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeTable;
 use weir_api::{FunctionCall, NetError, SubscriptionSpec, Unit};
+use weir_engine::OwnApp;
 use weir_output::{Home, Log, WormOrder, Worms};
 use weir_proto::Inflation;
 
@@ -110,6 +112,8 @@ pub struct Config {
     pub subscriptions: Vec<SubscriptionSpec>,
     /// The triggers, in the order of the file.
     pub triggers: Vec<TriggerSpec>,
+    /// Applications, in the order of the file.
+    pub apps: Vec<OwnApp>,
     /// The files of `in @FILE` in its expressions, as they are written.
     pub lists: BTreeSet<String>,
 }
@@ -227,6 +231,7 @@ impl Default for Config {
             charts: Vec::new(),
             subscriptions: Vec::new(),
             triggers: Vec::new(),
+            apps: Vec::new(),
             lists: BTreeSet::new(),
         }
     }
@@ -258,6 +263,7 @@ impl Config {
             differs.map(|((key, ..), _)| *key).filter(|key| !CHANGEABLE.contains(key)).collect();
         fixed.extend((self.anon != start.anon).then_some("anon"));
         fixed.extend((self.triggers != start.triggers).then_some("trigger"));
+        fixed.extend((self.apps != start.apps).then_some("app"));
         let Output { dir, log, rotate, .. } = self.output;
         let config = Config {
             expression: self.expression,
@@ -316,7 +322,7 @@ impl Chart {
     }
 }
 
-static KEYS: [Key<Config>; 20] = [
+static KEYS: [Key<Config>; 21] = [
     Key {
         name: "interval",
         takes: "a duration from \"1s\" to \"1h\", such as \"30s\" or \"5m\"",
@@ -479,6 +485,7 @@ static KEYS: [Key<Config>; 20] = [
     Key { name: "chart", takes: "tables, each headed by [[chart]]", read: read_charts },
     SUBSCRIPTION,
     Key { name: "trigger", takes: "tables, each headed by [[trigger]]", read: triggers::read },
+    Key { name: "app", takes: "tables, each headed by [[app]]", read: apps::read },
 ];
 
 const SUBSCRIPTION: Key<Config> =

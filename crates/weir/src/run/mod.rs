@@ -102,6 +102,7 @@ fn settings(options: &cli::RunOptions, request: &Request) -> Settings {
         checksum: request.checksum,
         seeds: request.seeds,
         chosen: request.chosen.as_ref().map(|chosen| Arc::clone(&chosen.flows)),
+        own_apps: Arc::clone(&request.own_apps),
     }
 }
 
@@ -319,8 +320,8 @@ impl Run {
         let mut built_in = request.built_in();
         if !options.numeric && request.memory >= subscriptions::FULL_SUMMARY {
             built_in.extend(subscriptions::applications(request.memory));
-        }
             built_in.extend(subscriptions::floods(request.memory));
+        }
         if !options.numeric {
             built_in.extend(subscriptions::of_names(request.memory));
         }

@@ -12,9 +12,10 @@ use crate::triggers::TriggerSpec;
 use crate::{subscriptions, syslog, times, typed, webhook};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use weir_api::{Subscription, SubscriptionSpec};
 use weir_capture::{Input, TimeRange};
-use weir_engine::{ChecksumMode, FunctionSpec, Seeds};
+use weir_engine::{ChecksumMode, FunctionSpec, OwnApps, Seeds};
 use weir_output::{Log, Rolling, Worms};
 use weir_proto::Inflation;
 
@@ -67,6 +68,8 @@ pub struct Request {
     pub config: Option<PathBuf>,
     /// Anonymisation in the configuration.
     pub anon: config::Anon,
+    /// The applications that the configuration describes.
+    pub own_apps: Arc<OwnApps>,
     /// The length of an interval in nanoseconds.
     pub interval: u64,
     /// Limit in bytes of all memory that grows with traffic.
@@ -120,6 +123,7 @@ impl Request {
             Some(path) => load(path).map_err(usage)?,
             None => Config::default(),
         };
+        let own_apps = OwnApps::new(config.apps.clone()).map_err(usage)?;
         let logs = logs(options, &config);
         let (files, mut expression) = words(&options.words, &options.after_dashes);
         if let Some(path) = &options.expression_file {
@@ -197,6 +201,7 @@ impl Request {
             store: config.store,
             config: config_path,
             anon: config.anon,
+            own_apps: Arc::new(own_apps),
             interval,
             memory,
             inflation: Inflation {

@@ -307,7 +307,13 @@ pub fn settings() -> Settings {
     // All hosts are watched.
     const LISTS: &RecordFields = &RecordFields(b"0.0.0.0/0\n10.0.0.0/8\n::/0\nexample.org\n");
     let filter = Options { fields: Some(LISTS), ..Options::default() };
-    Settings { filter, checksum: ChecksumMode::Auto, seeds: 1_u64.into(), chosen: None }
+    Settings {
+        filter,
+        checksum: ChecksumMode::Auto,
+        seeds: 1_u64.into(),
+        chosen: None,
+        own_apps: Default::default(),
+    }
 }
 
 /// Every function at every level that it supports, over all packets and, at packet level, also over some packets.

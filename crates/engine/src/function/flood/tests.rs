@@ -35,6 +35,7 @@ fn table(parts: &[Vec<Vec<u8>>], workers: usize, expression: &str) -> Table {
         checksum: ChecksumMode::Off,
         seeds: 1_u64.into(),
         chosen: None,
+        own_apps: Default::default(),
     };
     let call = FunctionCall::new("flood");
     let plan = Arc::new(
