@@ -597,6 +597,10 @@ export function serve(options = {}) {
       return {
         events: EVENTS.map(({ ago, subject = null, ...event }, at) => ({
           host: null,
+          target: null,
+          port: null,
+          muted: null,
+          acknowledged: null,
           open: false,
           severity: subject ? 'warning' : 'notice',
           count: 1,
@@ -610,6 +614,7 @@ export function serve(options = {}) {
         }))
           .filter((event) => !file && event.time >= from && event.time < to)
           .sort((a, b) => b.time - a.time),
+        muted: 0,
         partial: null,
       };
     },

@@ -25,7 +25,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The last version of any kind of content.
-pub const VERSION: u8 = 8;
+pub const VERSION: u8 = 9;
 
 /// A kind of content.
 struct Form {
@@ -37,6 +37,8 @@ struct Form {
 
 const READING: Form = Form { head: *b"WR", version: WITH_LATE };
 const SNAPSHOT: Form = Form { head: *b"WS", version: VERSION };
+/// The first version of snapshots that counts events that a mute hides.
+const WITH_MUTED: u8 = 9;
 /// The first version of snapshots that has events.
 const WITH_EVENTS: u8 = 2;
 /// The first version of snapshots that has senders of checksums.
@@ -567,6 +569,7 @@ impl Binary for Snapshot {
         [flows.followed, flows.closed_shed].iter().for_each(|count| count.write(to));
         events::write_origins(events, to);
         judges(self).write(to);
+        event_count.muted.write(to);
     }
 
     fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
@@ -599,6 +602,9 @@ impl Binary for Snapshot {
             events::read_origins(&mut snapshot.events, from)?;
             let judges = Binary::read(from)?;
             set_judges(&mut snapshot, &judges);
+        }
+        if from.version >= WITH_MUTED {
+            snapshot.event_count.muted = from.count()?;
         }
         let is_less = |one: &Event, next: &Event| one.key_cmp(next).is_lt();
         check(snapshot.events.is_sorted_by(is_less), "order of events")?;

@@ -220,6 +220,13 @@ static EVENTS: &[Counter] = &[
         |s| s.event_count.ended,
     ),
     row(
+        1,
+        ("events_muted", "events"),
+        "muted",
+        "Events that a mute hid from logs, servers of events, triggers and findings; the store has them.",
+        |s| s.event_count.muted,
+    ),
+    row(
         0,
         ("events_merged", "findings"),
         "findings added to open events",
@@ -300,7 +307,8 @@ mod tests {
             fragments_shed: count(),
             holes_shed: count(),
         };
-        let event_count = EventCount { begun: count(), merged: count(), ended: count(), shed: count() };
+        let event_count =
+            EventCount { begun: count(), merged: count(), ended: count(), muted: count(), shed: count() };
         let last = count();
         let snapshot = Snapshot { ledger, flows, event_count, ..Snapshot::default() };
         let mut found: Vec<u64> =

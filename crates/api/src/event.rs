@@ -666,6 +666,8 @@ pub struct EventCount {
     pub merged: u64,
     /// Events that ended.
     pub ended: u64,
+    /// Events that began and were hidden by a mute; they are in `begun`, too.
+    pub muted: u64,
     /// Findings that belong to no event, because too many were open.
     pub shed: u64,
 }
@@ -676,6 +678,7 @@ impl EventCount {
         self.begun += other.begun;
         self.merged += other.merged;
         self.ended += other.ended;
+        self.muted += other.muted;
         self.shed = self.shed.saturating_add(other.shed);
     }
 }

@@ -34,6 +34,7 @@ mod distinct;
 pub mod event;
 mod figure;
 mod ledger;
+pub mod mute;
 mod net;
 mod reading;
 mod rows;
@@ -63,6 +64,7 @@ pub use figure::{FAMILIES, Family, Figure, FigureValue, Metric, MetricType, Seri
 pub use ledger::{
     CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, state_words,
 };
+pub use mute::{Facts, Mute, MuteScope, Scope, Service};
 pub use net::{Net, NetError, mapped};
 pub use reading::{Class, Count, Histogram, Reading, Series};
 pub use rows::{Keyed, Rows};

@@ -896,6 +896,8 @@ pub struct ClientRow {
 pub struct Events {
     /// Latest first.
     pub events: Vec<Event>,
+    /// Number of events of the range that a mute hides, whether they are shown or not.
+    pub muted: u64,
     /// What the answer leaves out, and why.
     #[schema(required = true)]
     pub partial: Option<String>,
@@ -907,7 +909,7 @@ pub struct Event {
     /// Time of the last finding.
     pub time: f64,
     /// `port_scan`, `address_scan`, `clock_leap`, `link_down`, `disk_full`, `store_failed`, `output_failed`; of notes about the
-    /// sensor `start`, `end`, `loss`, `store`, `clock` or `configuration`.
+    /// sensor `start`, `end`, `loss`, `store`, `clock`, `configuration` or `mute`.
     pub kind: String,
     /// Description.
     pub text: String,
@@ -922,6 +924,12 @@ pub struct Event {
     /// The acting host.
     #[schema(required = true)]
     pub host: Option<String>,
+    /// The host that it acts on.
+    #[schema(required = true)]
+    pub target: Option<String>,
+    /// The port that it acts on, with its protocol, as `tcp/445`.
+    #[schema(required = true)]
+    pub port: Option<String>,
     /// Time of the first finding.
     pub begin: f64,
     /// Number of findings.
@@ -934,6 +942,23 @@ pub struct Event {
     /// An expression that shows its packets.
     #[schema(required = true)]
     pub filter: Option<String>,
+    /// The number of the mute that hides it; `null` if none does.
+    #[schema(required = true)]
+    pub muted: Option<u64>,
+    /// Who has seen it; `null` if it is not acknowledged.
+    #[schema(required = true)]
+    pub acknowledged: Option<Acknowledgement>,
+}
+
+/// That a person has seen an event.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, ToSchema)]
+pub struct Acknowledgement {
+    /// The user or token.
+    pub who: String,
+    /// When, in seconds since the epoch.
+    pub when: f64,
+    /// Free text.
+    pub note: String,
 }
 
 impl Event {

@@ -61,6 +61,10 @@ impl Output for ByAssignment {
         self.output.event(event)
     }
 
+    fn muted_event(&mut self, event: &Event, mute: u64) -> io::Result<()> {
+        self.output.muted_event(event, mute)
+    }
+
     fn failure(&self) -> &'static EventKind {
         self.output.failure()
     }

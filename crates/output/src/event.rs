@@ -4,7 +4,7 @@ use crate::figures::{counted, duration};
 use crate::row::Value;
 use crate::summary::scan_line;
 use weir_api::event::{CLOCK_LEAP, DISK_FULL, LINK_DOWN, OUTPUT_FAILED, STORE_FAILED};
-use weir_api::{Event, EventState, Trials};
+use weir_api::{Event, EventState, Service, Trials};
 
 /// An event in words, as far as `width` columns hold them.
 pub fn words(event: &Event, width: usize) -> String {
@@ -66,11 +66,15 @@ pub fn web(event: &Event) -> weir_api::web::Event {
         severity: event.severity().name().to_owned(),
         subject: Some(event.subject.to_string()),
         host: event.subject.source().map(|source| source.to_string()),
+        target: event.subject.target().map(|target| target.to_string()),
+        port: event.subject.port().map(|(protocol, port)| Service { protocol, port }.to_string()),
         begin: seconds(event.begin),
         count: event.count,
         open: event.state != EventState::End,
         evidence: event.evidence.iter().map(|one| (one.name.to_string(), one.number())).collect(),
         filter: event.expression(),
+        muted: None,
+        acknowledged: None,
     }
 }
 

@@ -167,6 +167,16 @@ pub trait Output: Send {
         Ok(())
     }
 
+    /// Takes an event that a mute hides, with the number of the mute. Only an output that people ask about it later keeps it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Output::event`].
+    fn muted_event(&mut self, event: &Event, mute: u64) -> io::Result<()> {
+        let _ = (event, mute);
+        Ok(())
+    }
+
     /// The kind of event that a failure of this output is, unless its disk is full.
     fn failure(&self) -> &'static EventKind {
         &OUTPUT_FAILED

@@ -24,6 +24,7 @@ mod keep;
 pub mod label;
 pub mod listed;
 mod loan;
+pub mod marks;
 pub mod moment;
 pub mod narrowed;
 mod news;
@@ -45,6 +46,7 @@ mod tiers;
 pub use health::Health;
 pub use keep::Keep;
 pub use loan::{Lender, Loan};
+pub use marks::Marks;
 pub use sqlite::{Point, cached, class_id, counter_id, line_id, points};
 pub use stored::{StoredFlow, StoredRecord};
 pub use tally::GroupBy;
@@ -641,12 +643,26 @@ pub trait Store: Send + Sync {
     /// As [`Store::extent`].
     fn record_counts(&self) -> Result<Vec<(String, u64)>, StoreError>;
 
-    /// Events of the sensor, the latest first.
+    /// Events, the latest first, without those that a mute hides.
     ///
     /// # Errors
     ///
     /// As [`Store::extent`].
     fn events(&self, span: TimeRange, limit: usize) -> Result<Events, StoreError>;
+
+    /// Events that a mute hides, the latest first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn muted_events(&self, span: TimeRange, limit: usize) -> Result<Events, StoreError>;
+
+    /// Number of stored events that each mute hides, by its number.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::extent`].
+    fn hidden(&self) -> Result<HashMap<u64, u64>, StoreError>;
 
     /// State of the store.
     ///

@@ -16,7 +16,7 @@ pub use open_output::{OpenOutput, RowSources};
 pub use targets::Plan as TargetPlan;
 pub use worker_output::WorkerOutput;
 
-use crate::events::Events;
+use crate::events::{Events, Mutes, Row};
 use crate::failures::Failures;
 use crate::hub::Hub;
 use crate::memory::{self, Charge, Room};
@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use targets::{Failed, Targets};
 use weir_anon::Anonymiser;
-use weir_api::{AnswerId, Event, EventKind, Interval, Snapshot, builtin};
+use weir_api::{AnswerId, EventKind, Interval, Snapshot, builtin};
 use weir_capture::LinkEvent;
 use weir_engine::FlowRecord;
 use weir_output::summary::top_of;
@@ -235,6 +235,11 @@ impl Collector {
     /// Limits the memory of open events, in bytes, and makes events of failures, from now on.
     pub fn hold_events(&mut self, memory: usize, failures: Failures) {
         self.events = Events::new(memory, failures, self.report_length);
+    }
+
+    /// Hides the events that mutes match, from now on.
+    pub fn mute(&mut self, mutes: Mutes) {
+        self.events.mute(mutes);
     }
 
     /// Shows the events that begin to triggers, from now on, and judges what they ask for.
@@ -625,16 +630,24 @@ impl Collector {
         self.emit_events(&rows);
     }
 
-    fn emit_events(&mut self, rows: &[Event]) {
-        for event in rows {
-            self.triggers.event(event);
+    /// Emits rows of events. Those that a mute hides go to the store and the pages alone.
+    fn emit_events(&mut self, rows: &[Row]) {
+        for Row { event, muted, is_emitted } in rows {
+            if *is_emitted {
+                self.triggers.event(event);
+            }
             if let Some(hub) = &self.hub {
-                hub.event(event);
+                hub.event(event, *muted);
             }
             for at in 0..self.outputs.len() {
-                let takes = |one: &&OpenOutput| one.has_events(Time(event.last));
-                if self.outputs.get(at).filter(takes).map(OpenOutput::offer).is_some() {
-                    self.row(at, |output| output.event(event));
+                let takes = |one: &&OpenOutput| {
+                    one.has_events(Time(event.last)) && (*is_emitted || one.keeps_muted())
+                };
+                let Some(output) = self.outputs.get(at).filter(takes) else { continue };
+                output.offer();
+                match muted.filter(|_| output.keeps_muted()) {
+                    Some(mute) => self.row(at, |output| output.muted_event(event, mute)),
+                    None => self.row(at, |output| output.event(event)),
                 }
             }
         }

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 use weir_output::{OutputContext, OutputSpec};
-use weir_store::sqlite::{STORE, SqliteStore, Writer};
-use weir_store::{Health, Keep, Lender, Store, StoreError};
+use weir_store::sqlite::{STORE, SqliteMarks, SqliteStore, Writer};
+use weir_store::{Health, Keep, Lender, Marks, Store, StoreError};
 
 /// The store as an output.
 pub static OUTPUT: &OutputSpec = &STORE;
@@ -52,4 +52,9 @@ pub fn read_within(
 /// As [`read`].
 pub fn read_patiently(folder: &Path) -> Result<Box<dyn Store>, StoreError> {
     Ok(Box::new(SqliteStore::open(folder, None)?.patient()))
+}
+
+/// What people say about the events of the store in a directory.
+pub fn marks(folder: &Path) -> Box<dyn Marks> {
+    Box::new(SqliteMarks::of(folder))
 }

@@ -4,9 +4,13 @@
 //! the monitor itself. A finding opens an event, or is added to the open event of its kind, origin and subject. An event ends when nothing was found for [`EventKind::quiet`], with its cause, or with the run. All of it
 //! happens after the anonymiser, where an interval is complete, so that events do not depend on the number of workers.
 //!
-//! Outputs get a row when an event begins, when its count has doubled after at least five minutes, and when it ends.
+//! Outputs get a row when an event begins, when its count has doubled after at least five minutes, and when it ends. Of an event
+//! that a mute hides only the store gets rows.
 
 mod judges;
+mod mutes;
+
+pub use mutes::Mutes;
 
 use crate::failures::{Failures, event_of};
 use judges::Judges;
@@ -35,6 +39,7 @@ fn key(event: &Event) -> Key {
 pub struct Events {
     open: BTreeMap<Key, Open>,
     judges: Judges,
+    mutes: Mutes,
     /// Findings about the monitor itself since the last interval. Those with time 0 were found at its end.
     findings: Vec<Event>,
     /// Failures of files that other threads write.
@@ -53,12 +58,27 @@ struct Open {
     /// Its count and time in its last row.
     count: u64,
     time: u64,
+    /// The mute that hid its last row.
+    muted: Option<u64>,
+    /// Whether outputs have a row that says that it began.
+    is_shown: bool,
+}
+
+/// A row of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The event in its present state.
+    pub event: Event,
+    /// The mute that hides it.
+    pub muted: Option<u64>,
+    /// Whether outputs other than the store get the row.
+    pub is_emitted: bool,
 }
 
 /// The rows of an interval, in order.
 #[derive(Default)]
 struct Rows {
-    rows: Vec<Event>,
+    rows: Vec<Row>,
     count: EventCount,
 }
 
@@ -69,6 +89,7 @@ impl Events {
         Self {
             open: BTreeMap::new(),
             judges: Judges::new(length),
+            mutes: Mutes::default(),
             findings: Vec::new(),
             failures,
             ended_causes: Vec::new(),
@@ -80,6 +101,11 @@ impl Events {
     /// Judges the packets that the run lost from now on, by a call of `event`, for events of a subscription of this name.
     pub fn judge_drops(&mut self, call: &FunctionCall, subscription: &str) {
         self.judges.judge_drops(call, subscription);
+    }
+
+    /// Hides the events that these mutes match, from now on.
+    pub fn mute(&mut self, mutes: Mutes) {
+        self.mutes = mutes;
     }
 
     /// Bytes of the open events.
@@ -112,10 +138,11 @@ impl Events {
         }
     }
 
-    /// Takes the findings of an interval, adds all of them to its snapshot, and counts them there. Returns the rows for the
-    /// outputs.
-    pub fn interval(&mut self, snapshot: &mut Snapshot) -> Vec<Event> {
+    /// Takes the findings of an interval, adds those that no mute hides to its snapshot, and counts all of them there. Returns the
+    /// rows for the outputs.
+    pub fn interval(&mut self, snapshot: &mut Snapshot) -> Vec<Row> {
         let now = snapshot.interval.end;
+        self.mutes.refresh();
         for mut event in std::mem::take(&mut self.findings).into_iter().chain(self.failures.take()) {
             if event.begin == 0 {
                 (event.begin, event.last) = (now, now);
@@ -126,13 +153,13 @@ impl Events {
         let found = self.judges.judge(snapshot, &|event| open.contains_key(&key(event)));
         snapshot.add_events(&found);
         let mut rows = Rows::default();
-        for event in &snapshot.events {
-            self.take(event, &mut rows);
-        }
+        let mut found = std::mem::take(&mut snapshot.events);
+        found.retain(|event| self.take(event, &mut rows).is_none());
+        snapshot.events = found;
         for (key, time) in std::mem::take(&mut self.ended_causes) {
             if let Some(mut open) = self.open.remove(&key) {
                 open.event.last = open.event.last.max(time);
-                rows.end(open.event);
+                rows.end(open, &self.mutes);
             }
         }
         if snapshot.interval != Interval::default() {
@@ -144,13 +171,13 @@ impl Events {
     }
 
     /// Ends all events with the run, whose sum is `total`. Returns the rows for the outputs.
-    pub fn finish(&mut self, total: &mut Snapshot) -> Vec<Event> {
+    pub fn finish(&mut self, total: &mut Snapshot) -> Vec<Row> {
         let mut last = Snapshot { interval: total.interval, ..Snapshot::default() };
         let found = self.judges.finish();
         last.add_events(&found);
         let mut rows = Rows { rows: self.interval(&mut last), ..Rows::default() };
         for open in std::mem::take(&mut self.open).into_values() {
-            rows.end(open.event);
+            rows.end(open, &self.mutes);
         }
         last.event_count.add(&rows.count);
         total.event_count.add(&last.event_count);
@@ -158,49 +185,68 @@ impl Events {
         rows.rows
     }
 
-    /// Opens an event, or adds a finding to the open one.
-    fn take(&mut self, event: &Event, rows: &mut Rows) {
+    /// Opens an event, or adds a finding to the open one. Returns the mute that hides the finding.
+    fn take(&mut self, event: &Event, rows: &mut Rows) -> Option<u64> {
         let key = key(event);
+        let muted = self.mutes.of_event(event, event.last);
         if let Some(open) = self.open.get_mut(&key) {
             if !is_apart(&open.event, event) {
                 open.event.merge(event);
                 rows.count.merged += 1;
-                let is_due = open.event.last.saturating_sub(open.time) >= UPDATES;
-                if is_due && open.event.count / 2 >= open.count {
-                    (open.count, open.time) = (open.event.count, open.event.last);
-                    rows.rows.push(Event { state: EventState::Update, ..open.event.clone() });
+                let is_due = open.event.last.saturating_sub(open.time) >= UPDATES
+                    && open.event.count / 2 >= open.count;
+                // A mute that was added or has ended is seen at once.
+                if is_due || muted != open.muted {
+                    rows.go_on(open, muted);
                 }
-                return;
+                return muted;
             }
             if let Some(open) = self.open.remove(&key) {
-                rows.end(open.event);
+                rows.end(open, &self.mutes);
             }
         }
         if self.open.len() >= MAX_EVENTS || self.held + event.memory() > self.limit {
             rows.count.shed = rows.count.shed.saturating_add(event.count);
-            return;
+            return muted;
         }
         let mut event = Event { state: EventState::Begin, ..event.clone() };
         event.identify();
         rows.count.begun += 1;
-        rows.rows.push(event.clone());
+        rows.count.muted += u64::from(muted.is_some());
+        let is_shown = muted.is_none();
+        rows.rows.push(Row { event: event.clone(), muted, is_emitted: is_shown });
         self.held += event.memory();
-        self.open.insert(key, Open { count: event.count, time: event.last, event });
+        self.open.insert(key, Open { count: event.count, time: event.last, event, muted, is_shown });
+        muted
     }
 
     /// Ends the events in which nothing was found for their time. After a leap of the clock that is all of them.
     fn end_quiet(&mut self, now: u64, rows: &mut Rows) {
         let is_over = |event: &Event| event.quiet().is_some_and(|quiet| now.abs_diff(event.last) > quiet);
         for (_, open) in self.open.extract_if(.., |_, open| is_over(&open.event)) {
-            rows.end(open.event);
+            rows.end(open, &self.mutes);
         }
     }
 }
 
 impl Rows {
-    fn end(&mut self, event: Event) {
+    /// Adds a row of an event that goes on. It is the first one for the outputs if a mute has hidden it until now.
+    fn go_on(&mut self, open: &mut Open, muted: Option<u64>) {
+        (open.count, open.time, open.muted) = (open.event.count, open.event.last, muted);
+        let state = if open.is_shown || muted.is_some() { EventState::Update } else { EventState::Begin };
+        open.is_shown |= muted.is_none();
+        let event = Event { state, ..open.event.clone() };
+        self.rows.push(Row { event, muted, is_emitted: muted.is_none() });
+    }
+
+    /// Adds the last row of an event. Outputs that have its begin get its end, whatever hides it since.
+    fn end(&mut self, open: Open, mutes: &Mutes) {
         self.count.ended += 1;
-        self.rows.push(Event { state: EventState::End, ..event });
+        let muted = mutes.of_event(&open.event, open.event.last);
+        // What was hidden to its last finding stays hidden when its mute has been removed since.
+        let muted = if open.is_shown { muted } else { muted.or(open.muted) };
+        let event = Event { state: EventState::End, ..open.event };
+        self.rows.push(Row { event, muted, is_emitted: open.is_shown });
     }
 }
 
@@ -213,8 +259,10 @@ fn is_apart(one: &Event, other: &Event) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::database;
     use std::net::IpAddr;
     use weir_api::event::{CLOCK_LEAP, OUTPUT_FAILED, PORT_SCAN};
+    use weir_api::{Mute, MuteScope};
     use weir_wire::Time;
 
     const SECOND: u64 = 1_000_000_000;
@@ -234,8 +282,8 @@ mod tests {
         Event { count, ..event }
     }
 
-    fn words(rows: &[Event]) -> Vec<(&'static str, u64)> {
-        rows.iter().map(|row| (row.state.name(), row.count)).collect()
+    fn words(rows: &[Row]) -> Vec<(&'static str, u64)> {
+        rows.iter().map(|row| (row.event.state.name(), row.event.count)).collect()
     }
 
     #[test]
@@ -243,7 +291,7 @@ mod tests {
         let mut events = Events::new(1 << 20, Failures::default(), 30 * SECOND);
         let begun = events.interval(&mut interval(1_000, vec![scan(1, 1_000, 20)]));
         assert_eq!(words(&begun), [("begin", 20)]);
-        assert_ne!(begun[0].id, 0);
+        assert_ne!(begun[0].event.id, 0);
         let mut rows = Vec::new();
         let mut sum = EventCount::default();
         for second in 1_001..1_601 {
@@ -259,14 +307,14 @@ mod tests {
         let ended = events.interval(&mut last);
         assert_eq!(words(&ended), [("end", 620)]);
         assert_eq!(
-            (ended[0].id, ended[0].begin, ended[0].last),
-            (begun[0].id, 1_000 * SECOND, 1_600 * SECOND)
+            (ended[0].event.id, ended[0].event.begin, ended[0].event.last),
+            (begun[0].event.id, 1_000 * SECOND, 1_600 * SECOND)
         );
-        assert_eq!((ended[0].number("flows"), last.event_count.ended), (Some(620), 1));
+        assert_eq!((ended[0].event.number("flows"), last.event_count.ended), (Some(620), 1));
         // It scans again: another event.
         let again = events.interval(&mut interval(2_000, vec![scan(1, 2_000, 9)]));
         assert_eq!(words(&again), [("begin", 9)]);
-        assert_ne!(again[0].id, begun[0].id);
+        assert_ne!(again[0].event.id, begun[0].event.id);
     }
 
     #[test]
@@ -290,11 +338,14 @@ mod tests {
         };
         events.link(&change(LinkChange::Down, 10), 10 * SECOND);
         let rows = events.interval(&mut interval(10, Vec::new()));
-        assert_eq!((words(&rows), rows[0].subject.to_string()), (vec![("begin", 1)], "eth0".to_owned()));
+        assert_eq!(
+            (words(&rows), rows[0].event.subject.to_string()),
+            (vec![("begin", 1)], "eth0".to_owned())
+        );
         assert!(events.interval(&mut interval(90_000, Vec::new())).is_empty());
         events.link(&change(LinkChange::Up, 90_000), 90_000 * SECOND);
         let rows = events.interval(&mut interval(90_000, Vec::new()));
-        assert_eq!((words(&rows), rows[0].last), (vec![("end", 1)], 90_000 * SECOND));
+        assert_eq!((words(&rows), rows[0].event.last), (vec![("end", 1)], 90_000 * SECOND));
         // Down and up again between two intervals.
         for (at, step) in [LinkChange::Down, LinkChange::Up].into_iter().enumerate() {
             events.link(&change(step, 90_001 + at as u64), (90_001 + at as u64) * SECOND);
@@ -312,9 +363,9 @@ mod tests {
         let mut snapshot = interval(7, Vec::new());
         let rows = events.interval(&mut snapshot);
         let found: Vec<(&str, String)> =
-            rows.iter().map(|row| (row.kind.name, row.subject.to_string())).collect();
+            rows.iter().map(|row| (row.event.kind.name, row.event.subject.to_string())).collect();
         assert_eq!(found, [("disk_full", "conn.log".to_owned()), ("output_failed", "conn.log".to_owned())]);
-        assert!(rows.iter().all(|row| row.begin == 8 * SECOND));
+        assert!(rows.iter().all(|row| row.event.begin == 8 * SECOND));
         assert_eq!(snapshot.events.len(), 2);
     }
 
@@ -348,5 +399,66 @@ mod tests {
         let rows = events.finish(&mut total);
         assert_eq!(words(&rows), [("begin", 1), ("end", 1)]);
         assert_eq!((total.events.len(), total.event_count.begun, total.event_count.ended), (2, 1, 1));
+    }
+
+    /// Mutes of a pair by its first number, until a second if there is one.
+    fn muted(kept: &tempfile::TempDir, n: u32, until: Option<u64>) -> u64 {
+        let source = IpAddr::from(n.to_be_bytes()).to_string();
+        let scope = MuteScope { source: Some(source), ..MuteScope::default() }.read().unwrap();
+        let until = until.map(|second| second * SECOND);
+        let (reason, who) = (String::new(), String::new());
+        let mute = Mute { number: 0, scope, until, reason, who, made: 0 };
+        database::marks(kept.path()).mute(&mute).unwrap().unwrap()
+    }
+
+    fn shown(rows: &[Row]) -> Vec<(&'static str, Option<u64>, bool)> {
+        rows.iter().map(|row| (row.event.state.name(), row.muted, row.is_emitted)).collect()
+    }
+
+    #[test]
+    fn a_mute_hides_events_from_its_interval_on_until_it_ends() {
+        let kept = tempfile::tempdir().unwrap();
+        let mut events = Events::new(1 << 20, Failures::default(), SECOND);
+        events.mute(Mutes::of(database::marks(kept.path()), true));
+        let first = events.interval(&mut interval(1_000, vec![scan(1, 1_000, 20)]));
+        assert_eq!(shown(&first), [("begin", None, true)]);
+        let one = muted(&kept, 1, Some(1_010));
+        let two = muted(&kept, 2, None);
+        let mut snapshot = interval(1_001, vec![scan(1, 1_001, 1), scan(2, 1_001, 20), scan(3, 1_001, 20)]);
+        let rows = events.interval(&mut snapshot);
+        // The outputs know of the first event, and get its end.
+        let expected = [("update", Some(one), false), ("begin", Some(two), false), ("begin", None, true)];
+        assert_eq!(shown(&rows), expected);
+        assert_eq!(
+            (snapshot.events.len(), snapshot.event_count.begun, snapshot.event_count.muted),
+            (1, 2, 1)
+        );
+        assert_eq!(shown(&events.interval(&mut interval(1_002, vec![scan(1, 1_002, 1)]))), []);
+        // The mute has ended.
+        let rows = events.interval(&mut interval(1_010, vec![scan(1, 1_010, 1)]));
+        assert_eq!(shown(&rows), [("update", None, true)]);
+        // The other mute is removed.
+        database::marks(kept.path()).unmute(two).unwrap();
+        let rows = events.interval(&mut interval(1_011, vec![scan(2, 1_011, 1)]));
+        assert_eq!(shown(&rows), [("begin", None, true)]);
+        muted(&kept, 1, None);
+        let mut total = interval(1_012, Vec::new());
+        let ended = events.finish(&mut total);
+        assert_eq!(shown(&ended)[0], ("end", Some(3), true));
+        assert_eq!((total.event_count.ended, total.event_count.muted), (3, 0));
+    }
+
+    #[test]
+    fn a_run_over_files_reads_its_mutes_once() {
+        let kept = tempfile::tempdir().unwrap();
+        let one = muted(&kept, 1, None);
+        let mut events = Events::new(1 << 20, Failures::default(), SECOND);
+        events.mute(Mutes::of(database::marks(kept.path()), false));
+        muted(&kept, 2, None);
+        let mut snapshot = interval(1_000, vec![scan(1, 1_000, 20), scan(2, 1_000, 20)]);
+        let rows = events.interval(&mut snapshot);
+        assert_eq!(shown(&rows), [("begin", Some(one), false), ("begin", None, true)]);
+        let ended = events.finish(&mut interval(1_000, Vec::new()));
+        assert_eq!(shown(&ended), [("end", Some(one), false), ("end", None, true)]);
     }
 }

@@ -320,9 +320,9 @@ impl Hub {
     }
 
     /// Keeps an event, which is in the store too, so that it is shown before it is written. A later state replaces an
-    /// earlier one.
-    pub fn event(&self, event: &weir_api::Event) {
-        self.keep(web(event));
+    /// earlier one. `muted` is the mute that hides it.
+    pub fn event(&self, event: &weir_api::Event, muted: Option<u64>) {
+        self.keep(Event { muted, ..web(event) });
     }
 
     fn keep(&self, event: Event) {

@@ -184,11 +184,11 @@ fn written(folder: &Path, spec: &weir_output::OutputSpec, intervals: u64) {
     let mut total = Snapshot::default();
     for n in 0..intervals {
         let mut snapshot = snapshot(n);
-        events.interval(&mut snapshot).iter().for_each(|event| output.event(event).unwrap());
+        events.interval(&mut snapshot).iter().for_each(|row| output.event(&row.event).unwrap());
         output.interval(&snapshot).unwrap();
         total.merge(&snapshot);
     }
-    events.finish(&mut total).iter().for_each(|event| output.event(event).unwrap());
+    events.finish(&mut total).iter().for_each(|row| output.event(&row.event).unwrap());
     output.finish().unwrap();
 }
 

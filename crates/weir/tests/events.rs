@@ -116,6 +116,174 @@ fn events_of_a_store_are_queried() {
     weir(["count", text(&capture), "-e", filter]).exits(0);
 }
 
+/// A store that is served, and a request to it.
+struct Pages(http::Server);
+
+impl Pages {
+    fn of(store: &Path) -> Pages {
+        let port = http::port().to_string();
+        Pages(http::Server::start(program().args(["serve", "--store", text(store), "--port", &port])))
+    }
+
+    fn post(&self, path: &str, body: &Value) -> http::Answer {
+        let headers = [("Content-Type", "application/json")];
+        self.0.request("POST", &format!("/api/v1/{path}"), &headers, &body.to_string())
+    }
+
+    /// The scans among the events, by the source of each.
+    fn scans(&self, query: &str) -> (Vec<Value>, u64) {
+        let answer = self.0.json(&format!("/api/v1/events{query}"));
+        let mut events = answer["events"].as_array().unwrap().clone();
+        events.retain(|event| event["kind"] == "port_scan");
+        events.sort_by_key(|event| event["host"].to_string());
+        (events, answer["muted"].as_u64().unwrap())
+    }
+}
+
+/// A mute that is added while a store is served holds in the next run: its events go to no log and not into the summary, and the
+/// store keeps them.
+#[test]
+fn a_mute_hides_events_of_later_runs_and_the_store_keeps_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (capture, out) = (folder.path().join("scans.pcap"), folder.path().join("out"));
+    let mut packets = tried(START, SECOND / 100, 1, 1..61, true);
+    packets.extend(tried(START + SECOND / 200, SECOND / 100, 2, 1..61, true));
+    packets.sort_by_key(|(time, _)| *time);
+    fs::write(&capture, pcap(1, &packets)).unwrap();
+    let run = || {
+        let all = format!("{LOGS},store");
+        let ran = weir([text(&capture), "-o", text(&out), "--log", &all]).exits(0);
+        (ran.text(), events(&out).join("\n"))
+    };
+    let (summary, lines) = run();
+    assert!(
+        summary.contains("10.1.0.1 -> 10.2.0.1") && lines.contains("10.1.0.1") && lines.contains("10.1.0.2")
+    );
+
+    let pages = Pages::of(&out);
+    let ids: Vec<Value> = pages.scans("").0.iter().map(|event| event["id"].clone()).collect();
+    assert_eq!(ids.len(), 2);
+    let scope = serde_json::json!({"kinds": ["port_scan"], "source": "10.1.0.1", "target": "10.2.0.0/16"});
+    let draft = serde_json::json!({"scope": scope, "reason": "<b>ours</b>"});
+    let preview = pages.post("mutes/preview", &draft).is(200).json();
+    assert_eq!((&preview["count"], &preview["first"][0]["id"]), (&1.into(), &ids[0]), "{preview}");
+    assert!(preview["of"].as_u64() >= Some(2) && preview["partial"].is_null(), "{preview}");
+    let added = pages.post("mutes", &draft).is(200).json();
+    assert_eq!(
+        (&added["number"], &added["reason"], &added["until"]),
+        (&1.into(), &"<b>ours</b>".into(), &Value::Null)
+    );
+    assert!(!added["who"].as_str().unwrap().is_empty() && added["ended"] == false, "{added}");
+    // It holds for what is found from now on.
+    assert_eq!((pages.scans("").0.len(), pages.scans("").1), (2, 0));
+    let note = pages.0.json("/api/v1/events")["events"][0].clone();
+    assert!(note["kind"] == "mute" && note["text"].as_str().unwrap().contains("added mute 1"), "{note}");
+    let seen =
+        pages.post("events/acknowledge", &serde_json::json!({"ids": [ids[1]], "note": "seen"})).is(200);
+    assert_eq!(seen.json()["ids"], Value::from(vec![ids[1].clone()]));
+    drop(pages);
+
+    let (summary, lines) = run();
+    assert!(
+        !summary.contains("10.1.0.1 -> 10.2.0.1") && summary.contains("10.1.0.2 -> 10.2.0.1"),
+        "{summary}"
+    );
+    assert!(
+        !lines.contains("10.1.0.1\"") && !lines.contains("10.1.0.1 ->") && lines.contains("10.1.0.2"),
+        "{lines}"
+    );
+    let queried = weir(["query", "events limit 50", "-j", "-d", text(&out)]).exits(0).text();
+    assert!(!queried.contains("10.1.0.1 ") && queried.contains("10.1.0.2 "), "{queried}");
+
+    let pages = Pages::of(&out);
+    let (shown, muted) = pages.scans("?limit=50");
+    assert_eq!((shown.len(), &shown[0]["id"], &shown[0]["muted"], muted), (1, &ids[1], &Value::Null, 1));
+    // The capture has equal identifiers in every run.
+    let seen = &shown[0]["acknowledged"];
+    assert!(seen["note"] == "seen" && seen["who"].is_string() && seen["when"].as_f64() > Some(1e9), "{seen}");
+    let (hidden, muted) = pages.scans("?muted=yes");
+    assert_eq!((hidden.len(), &hidden[0]["id"], &hidden[0]["muted"], muted), (1, &ids[0], &1.into(), 1));
+    assert_eq!((&hidden[0]["target"], &hidden[0]["open"]), (&"10.2.0.1".into(), &false.into()));
+    let subject = serde_json::json!({"kind": "port_scan", "subject": hidden[0]["subject"]});
+    pages.post("events/acknowledge", &subject).is(200);
+    assert!(pages.scans("?muted=yes").0[0]["acknowledged"].is_object());
+    let mutes = pages.0.json("/api/v1/mutes");
+    assert_eq!(
+        (&mutes["mutes"][0]["hits"], &mutes["mutes"][0]["scope"]["target"]),
+        (&1.into(), &"10.2.0.0/16".into())
+    );
+    assert_eq!(mutes["mutes"].as_array().unwrap().len(), 1);
+    // What is removed hides nothing in the run that follows.
+    let remove = |number: &str| pages.0.request("DELETE", &format!("/api/v1/mutes/{number}"), &[], "");
+    assert_eq!(remove("1").is(200).json()["hits"], 1);
+    for unknown in ["1", "0", "-1", "x", "18446744073709551616"] {
+        remove(unknown).is(404);
+    }
+    drop(pages);
+    assert!(run().1.contains("10.1.0.1"));
+}
+
+/// Bodies of wrong types and values, and more mutes than are kept.
+#[test]
+fn what_is_no_mute_is_refused_and_mutes_are_limited() {
+    let folder = tempfile::tempdir().unwrap();
+    let (capture, store) = (folder.path().join("scan.pcap"), folder.path().join("store"));
+    fs::write(&capture, pcap(1, &tried(START, SECOND / 100, 1, 1..61, true))).unwrap();
+    weir([text(&capture), "-q", "-o", text(&store), "--log", "store"]).exits(0);
+    let pages = Pages::of(&store);
+    let scope = serde_json::json!({"kinds": ["port_scan"]});
+    for wrong in [
+        serde_json::json!([]),
+        serde_json::json!({}),
+        serde_json::json!({"scope": {}}),
+        serde_json::json!({"scope": "port_scan"}),
+        serde_json::json!({"scope": {"kinds": "port_scan"}}),
+        serde_json::json!({"scope": {"kinds": [7]}}),
+        serde_json::json!({"scope": {"kinds": ["a\u{1b}[31m"]}}),
+        serde_json::json!({"scope": {"source": "10.0.0.0/33"}}),
+        serde_json::json!({"scope": {"target": "2001:db8::/129"}}),
+        serde_json::json!({"scope": {"port": 80}}),
+        serde_json::json!({"scope": {"port": "tcp/99999"}}),
+        serde_json::json!({"scope": {"host": "10.0.0.1"}}),
+        serde_json::json!({"scope": scope, "until": 1}),
+        serde_json::json!({"scope": scope, "until": -1}),
+        serde_json::json!({"scope": scope, "until": 1e300}),
+        serde_json::json!({"scope": scope, "until": "tomorrow"}),
+        serde_json::json!({"scope": scope, "until": 1.8e10}),
+        serde_json::json!({"scope": scope, "reason": "x".repeat(201)}),
+        serde_json::json!({"scope": scope, "reason": "\u{1b}[31m"}),
+        serde_json::json!({"scope": scope, "who": "root"}),
+    ] {
+        for path in ["mutes", "mutes/preview"] {
+            let answer = pages.post(path, &wrong).is(400).json();
+            assert!(answer["error"].is_string() && answer["help"].is_string(), "{wrong}: {answer}");
+        }
+    }
+    for wrong in [
+        serde_json::json!({}),
+        serde_json::json!({"ids": 7}),
+        serde_json::json!({"ids": vec!["x"; 1001]}),
+        serde_json::json!({"ids": ["x"], "kind": "port_scan", "subject": "y"}),
+        serde_json::json!({"kind": "port_scan"}),
+        serde_json::json!({"ids": ["x"], "note": "a\nb"}),
+    ] {
+        pages.post("events/acknowledge", &wrong).is(400);
+    }
+    pages.post("events/acknowledge", &serde_json::json!({"ids": ["x' OR 1 --"]})).is(404);
+    pages.0.get("/api/v1/events?muted=perhaps").is(400);
+    let headers = [("Content-Type", "application/json"), ("Origin", "http://evil.example")];
+    let body = serde_json::json!({"scope": scope}).to_string();
+    pages.0.request("POST", "/api/v1/mutes", &headers, &body).is(403);
+    assert!(pages.0.json("/api/v1/mutes")["mutes"].as_array().unwrap().is_empty());
+    for _ in 0..1000 {
+        pages.post("mutes", &serde_json::json!({"scope": scope})).is(200);
+    }
+    for _ in 0..10 {
+        pages.post("mutes", &serde_json::json!({"scope": scope})).is(429);
+    }
+    assert_eq!(pages.0.json("/api/v1/mutes")["mutes"].as_array().unwrap().len(), 1000);
+}
+
 /// Subscriptions whose functions find events: items, rows above a threshold, and too few packets.
 const JUDGED: &str = r#"
 [[subscription]]

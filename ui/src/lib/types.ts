@@ -1,5 +1,33 @@
 // The types of the HTTP interface. Generated from its OpenAPI document by scripts/types.mjs: do not edit.
 
+/** Events that are to be acknowledged: those with these identifiers, or all of a kind and subject. */
+export interface AcknowledgeDraft {
+  /** Identifiers of events, at most 1,000. */
+  ids?: string[];
+  /** The kind, if there are no identifiers. */
+  kind?: string | null;
+  /** Free text: at most 200 characters in one line. */
+  note?: string;
+  /** The subject, with a kind. */
+  subject?: string | null;
+}
+
+/** Events that were acknowledged. */
+export interface Acknowledged {
+  /** Their identifiers. */
+  ids: string[];
+}
+
+/** That a person has seen an event. */
+export interface Acknowledgement {
+  /** Free text. */
+  note: string;
+  /** When, in seconds since the epoch. */
+  when: number;
+  /** The user or token. */
+  who: string;
+}
+
 /** Subscriptions that were added. */
 export interface Added {
   /** Time of the first packet that they see, to the microsecond. */
@@ -373,6 +401,8 @@ export interface EffectiveValue {
 
 /** An event: something found in the traffic, or something about the sensor. */
 export interface Event {
+  /** Who has seen it; `null` if it is not acknowledged. */
+  acknowledged: Acknowledgement | null;
   /** Time of the first finding. */
   begin: number;
   /** Number of findings. */
@@ -387,15 +417,21 @@ export interface Event {
   id: string | null;
   /**
    * `port_scan`, `address_scan`, `clock_leap`, `link_down`, `disk_full`, `store_failed`, `output_failed`; of notes
-   * about the sensor `start`, `end`, `loss`, `store`, `clock` or `configuration`.
+   * about the sensor `start`, `end`, `loss`, `store`, `clock`, `configuration` or `mute`.
    */
   kind: string;
+  /** The number of the mute that hides it; `null` if none does. */
+  muted: number | null;
   /** Whether it has not ended. */
   open: boolean;
+  /** The port that it acts on, with its protocol, as `tcp/445`. */
+  port: string | null;
   /** `notice`, `warning` or `error`. */
   severity: string;
   /** What it is about: a host, two hosts, an interface, a file. */
   subject: string | null;
+  /** The host that it acts on. */
+  target: string | null;
   /** Description. */
   text: string;
   /** Time of the last finding. */
@@ -406,6 +442,8 @@ export interface Event {
 export interface Events {
   /** Latest first. */
   events: Event[];
+  /** Number of events of the range that a mute hides, whether they are shown or not. */
+  muted: number;
   /** What the answer leaves out, and why. */
   partial: string | null;
 }
@@ -811,6 +849,68 @@ export interface MemoryRow {
 
 /** Origin of the data. */
 export type Mode = 'live' | 'file' | 'store';
+
+/** A mute that is to be added. */
+export interface MuteDraft {
+  /** Why: at most 200 characters in one line. */
+  reason?: string;
+  /** Which events it hides. */
+  scope: MuteScope;
+  /** The time at which it ends, in seconds since the epoch, at most 366 days from now; without one it does not end. */
+  until?: number | null;
+}
+
+/** The events that a mute would have hidden. */
+export interface MutePreview {
+  /** Their number. */
+  count: number;
+  /** The latest of them. */
+  first: Event[];
+  /** Number of all events of that time that no mute hides. */
+  of: number;
+  /** What the answer leaves out, and why. */
+  partial: string | null;
+  /** Start of that time: seven days before the latest data. */
+  since: number;
+}
+
+/** A mute. */
+export interface MuteRow {
+  /** Whether it has ended. */
+  ended: boolean;
+  /** Number of stored events that it hides. */
+  hits: number;
+  /** Its number, which is used once. */
+  number: number;
+  /** Why. */
+  reason: string;
+  /** Which events it hides. */
+  scope: MuteScope;
+  /** The time at which it ends; `null` if it does not. */
+  until: number | null;
+  /** When it was made. */
+  when: number;
+  /** The user or token that made it. */
+  who: string;
+}
+
+/** Which events a mute hides, as text. An event must meet every condition that is there. */
+export interface MuteScope {
+  /** Names of events, such as `port_scan`; all if there are none. */
+  kinds?: string[];
+  /** The port that it acts on, with its protocol, as `tcp/445`. */
+  port?: string | null;
+  /** An address or a net of the acting host. */
+  source?: string | null;
+  /** An address or a net of the host that it acts on. */
+  target?: string | null;
+}
+
+/** All mutes. */
+export interface Mutes {
+  /** In the order of their numbers. */
+  mutes: MuteRow[];
+}
 
 /** A top list and the expression that restricts it. */
 export type Narrowed = TopList & {

@@ -187,13 +187,15 @@ pub(super) fn read_origins(events: &mut [Event], from: &mut Bytes<'_>) -> Result
     Ok(())
 }
 
+/// `muted` is at the end of the snapshot.
 impl Binary for EventCount {
     fn write(&self, to: &mut Vec<u8>) {
-        let Self { begun, merged, ended, shed } = self;
+        let Self { begun, merged, ended, muted: _, shed } = self;
         [begun, merged, ended, shed].into_iter().for_each(|count| count.write(to));
     }
 
     fn read(from: &mut Bytes<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { begun: from.count()?, merged: from.count()?, ended: from.count()?, shed: from.count()? })
+        let [begun, merged, ended] = [from.count()?, from.count()?, from.count()?];
+        Ok(Self { begun, merged, ended, muted: 0, shed: from.count()? })
     }
 }

@@ -16,6 +16,7 @@ mod find;
 mod groups;
 mod keep;
 mod late;
+mod marks;
 mod names;
 mod open_flows;
 #[cfg(test)]
@@ -35,6 +36,7 @@ mod thin;
 mod watched;
 mod writer;
 
+pub use marks::SqliteMarks;
 pub use series::{Point, class_id, counter_id, line_id, points};
 pub use writer::{STORE, Writer, cached};
 
@@ -120,6 +122,26 @@ impl SqliteStore {
 
     fn path(&self) -> PathBuf {
         self.folder.join(MAIN)
+    }
+
+    fn events_that_are(
+        &self,
+        which: events::Which,
+        span: TimeRange,
+        limit: usize,
+    ) -> Result<Events, StoreError> {
+        self.main(|from, path| {
+            let describe = describe(path);
+            let version = connection::version(from, path)?;
+            let mut events = events::read(from, span, limit + 1, which, version).map_err(describe)?;
+            let partial = (events.len() > limit).then(|| format!("only the latest {limit} events are shown"));
+            events.truncate(limit);
+            let muted = match version >= events::MUTED_SINCE {
+                true => events::count_muted(from, span).map_err(describe)?,
+                false => 0,
+            };
+            Ok(Events { events, muted, partial })
+        })
     }
 
     /// Queries the database of series. If it was replaced because it was corrupt, the new file is queried.
@@ -814,13 +836,17 @@ impl Store for SqliteStore {
     }
 
     fn events(&self, span: TimeRange, limit: usize) -> Result<Events, StoreError> {
-        self.main(|from, path| {
-            let describe = describe(path);
-            let has_bodies = connection::has(from, path, events::SINCE)?;
-            let mut events = events::read(from, span, limit + 1, has_bodies).map_err(describe)?;
-            let partial = (events.len() > limit).then(|| format!("only the latest {limit} events are shown"));
-            events.truncate(limit);
-            Ok(Events { events, partial })
+        self.events_that_are(events::Which::Shown, span, limit)
+    }
+
+    fn muted_events(&self, span: TimeRange, limit: usize) -> Result<Events, StoreError> {
+        self.events_that_are(events::Which::Muted, span, limit)
+    }
+
+    fn hidden(&self) -> Result<HashMap<u64, u64>, StoreError> {
+        self.main(|from, path| match connection::has(from, path, events::MUTED_SINCE)? {
+            true => events::by_mute(from).map_err(describe(path)),
+            false => Ok(HashMap::new()),
         })
     }
 

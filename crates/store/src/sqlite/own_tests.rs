@@ -40,8 +40,8 @@ fn write_one(folder: &Path, start: u64) {
     to.finish().unwrap();
 }
 
-/// Takes back the step to version 5.
-const WITHOUT_EVENTS: &str = "DROP INDEX events_by_id; ALTER TABLE events DROP COLUMN id;
+/// Takes back the steps to versions 5 and 7.
+const WITHOUT_EVENTS: &str = "DROP INDEX events_muted; ALTER TABLE events DROP COLUMN muted; DROP INDEX events_by_id; ALTER TABLE events DROP COLUMN id;
     ALTER TABLE events DROP COLUMN begin; ALTER TABLE events DROP COLUMN body;";
 
 /// A store of the version without names, which is no longer written.

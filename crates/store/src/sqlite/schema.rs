@@ -1,8 +1,8 @@
 //! The databases of a store and their versions.
 //!
 //! `weir.db` has series, lists, distinct counts and events. Flows and records are in `rows-SECONDS.db`, one for each
-//! partition of time, so that old or excess data is removed as whole files, at no cost for the rest. All are in WAL
-//! mode: readers do not wait for the writer, and a killed process loses at most its uncommitted data.
+//! partition of time, so that old or excess data is removed as whole files, at no cost for the rest. `marks.db` has what people say
+//! about events. All are in WAL mode: readers do not wait for the writer, and a killed process loses at most its uncommitted data.
 
 use super::connection::{code, describe, version};
 use super::{renamed, watched};
@@ -17,6 +17,8 @@ use std::time::Duration;
 pub const MAIN: &str = "weir.db";
 /// File name of the lock of the writer of a store.
 pub const LOCK: &str = "weir.lock";
+/// The database of what people say about events. It stays when a run over files replaces the rest.
+pub const MARKS: &str = "marks.db";
 /// Prefix of the names of partitions.
 pub const PARTITION: &str = "rows-";
 
@@ -27,6 +29,8 @@ pub enum Kind {
     Main,
     /// Flows and records.
     Rows,
+    /// Mutes and acknowledgements.
+    Marks,
 }
 
 /// Steps of the database of series and lists. Times are nanoseconds since the epoch. Only cells with data are stored, and
@@ -62,7 +66,22 @@ static MAIN_STEPS: &[Step] = &[
     // Lists and distinct counts are written in the binary form of readings, which earlier versions of the program cannot read.
     // Cells of before are JSON (`earlier_lists`) and stay as they are.
     Step::Sql(""),
+    // The number of the mute that hides an event.
+    Step::Sql("
+    ALTER TABLE events ADD COLUMN muted INTEGER;
+    CREATE INDEX events_muted ON events (muted) WHERE muted IS NOT NULL;
+"),
 ];
+
+/// Steps of the database of what people say about events. `scope` is JSON. A number of a mute is never used again.
+static MARK_STEPS: &[Step] = &[Step::Sql("
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) WITHOUT ROWID, STRICT;
+    CREATE TABLE mutes (number INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL, until INTEGER,
+        reason TEXT NOT NULL, who TEXT NOT NULL, made INTEGER NOT NULL) STRICT;
+    CREATE TABLE acknowledged (event TEXT PRIMARY KEY, who TEXT NOT NULL, time INTEGER NOT NULL, note TEXT NOT NULL)
+        WITHOUT ROWID, STRICT;
+    CREATE INDEX acknowledged_by_time ON acknowledged (time);
+")];
 
 /// Steps of the databases of flows and records. Addresses are 16 bytes, IPv4 mapped into IPv6, so that they sort as
 /// numbers. Open flows have numbers below zero: their rows are the first of the table, and are replaced while they go on.
@@ -114,6 +133,7 @@ impl Kind {
         match self {
             Kind::Main => MAIN_STEPS,
             Kind::Rows => ROW_STEPS,
+            Kind::Marks => MARK_STEPS,
         }
     }
 
@@ -276,7 +296,7 @@ mod tests {
 
     #[test]
     fn earlier_versions_are_upgraded_and_a_newer_one_is_an_error() {
-        for kind in [Kind::Main, Kind::Rows] {
+        for kind in [Kind::Main, Kind::Rows, Kind::Marks] {
             for from in 0..=kind.version() {
                 let folder = tempfile::tempdir().unwrap();
                 let path = folder.path().join("x.db");

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir_api::event::STORE_FAILED;
-use weir_api::{Event, EventKind, Reading, Snapshot};
+use weir_api::{Event, EventKind, Reading, Snapshot, web};
 use weir_output::{Existing, Output, OutputContext, OutputSpec, Takes};
 use weir_output::{FlowIdentity, FlowRecord, OpenFlows};
 use weir_proto::Record;
@@ -770,6 +770,11 @@ impl Output for Writer {
 
     fn event(&mut self, event: &Event) -> io::Result<()> {
         self.health.keep_event(weir_output::event::web(event));
+        Ok(())
+    }
+
+    fn muted_event(&mut self, event: &Event, mute: u64) -> io::Result<()> {
+        self.health.keep_event(web::Event { muted: Some(mute), ..weir_output::event::web(event) });
         Ok(())
     }
 

@@ -89,6 +89,11 @@ impl OpenOutput {
         self.sources.iter().any(|source| source.events && source.covers(last))
     }
 
+    /// Whether it keeps events that a mute hides.
+    pub fn keeps_muted(&self) -> bool {
+        self.name == database::OUTPUT.name
+    }
+
     /// Whether it is the output of a log in a directory, whatever the rows; `None` if it has nothing to do with the log.
     /// `Some(false)` if another log has one of its files open.
     pub fn writes(&self, folder: &Path, log: &Log) -> Option<bool> {

@@ -30,6 +30,7 @@ use crate::configuration::Configuration;
 use crate::database;
 use crate::delivered::{Delivered, DestinationKind, Destinations};
 use crate::desk::Desk;
+use crate::events::Mutes;
 use crate::exit::{Exit, complain};
 use crate::failures::Failures;
 use crate::fields;
@@ -528,12 +529,24 @@ impl Run {
         self.work.has_store.then_some(self.request.interval.max(1))
     }
 
+    /// The directory of the store: that of the pages, or that of the log.
+    fn store_folder(&self) -> Option<&Path> {
+        let of_log = || {
+            let (folder, _) = self.request.logs.as_ref()?;
+            self.logs.iter().any(outputs::is_store).then_some(folder.as_path())
+        };
+        self.beside.as_ref().map(|beside| beside.store.as_path()).or_else(of_log)
+    }
+
     fn collector(&self, outputs: Vec<OpenOutput>, workers: usize) -> Collector {
         let mut collector = Collector::new(outputs, workers, self.request.interval, self.division.rows);
         collector.anonymise(self.anonymiser.clone());
         // Without names of services, hosts have none either, whatever records pass for a log.
         collector.remember_names(self.division.names, !self.options.numeric);
         collector.hold_events(self.division.events, self.failures.clone());
+        if let Some(store) = self.store_folder() {
+            collector.mute(Mutes::of(database::marks(store), self.work.is_live));
+        }
         let plan = self.plan();
         collector.deliver(&self.targets(&plan, &self.request), Time(0));
         let folder = self.request.logs.as_ref().map(|(folder, _)| folder.as_path());

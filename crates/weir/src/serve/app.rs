@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use weir_store::basis::{self, Numbers};
-use weir_store::{Store, StoreError, TimeRange};
+use weir_store::{Marks, Store, StoreError, TimeRange};
 
 /// Time limit of a short answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -29,6 +29,8 @@ pub struct App {
     pub hub: Arc<Hub>,
     /// The store, if any.
     pub store: Option<Arc<dyn Store>>,
+    /// What people say about its events.
+    pub marks: Option<Arc<dyn Marks>>,
     /// Access control.
     pub access: Access,
     /// The configuration, and the means to change it.

@@ -54,7 +54,7 @@ use weir_api::web::Mode;
 use weir_capture::{Input, ReadOptions};
 use weir_engine::ChecksumMode;
 use weir_files::TemporaryFolder;
-use weir_store::Store;
+use weir_store::{Marks, Store};
 
 /// Maximum size of a request's body in bytes.
 const MAX_BODY: usize = 1 << 20;
@@ -293,7 +293,7 @@ struct Doors {
 
 fn app(
     hub: Arc<Hub>,
-    store: Option<Arc<dyn Store>>,
+    kept: Option<Kept>,
     answers: Answers,
     doors: Doors,
     configuration: Arc<Configuration>,
@@ -307,9 +307,11 @@ fn app(
         opened.map_err(|error| eprintln!("weir: {error}; use --access-log to choose another file")).ok()
     };
     let file = doors.log.or_else(|| doors.folder.and_then(in_folder));
+    let (store, marks) = kept.map(|Kept { store, marks }| (store, marks)).unzip();
     Arc::new(App {
         hub,
         store,
+        marks,
         log: AccessLog::start(file, doors.echo, &counts),
         counts,
         access: doors.access,
@@ -399,10 +401,17 @@ impl Folder {
     }
 }
 
+/// A store that is open, and what people say about its events.
+struct Kept {
+    store: Arc<dyn Store>,
+    marks: Arc<dyn Marks>,
+}
+
 /// Opens the store of a directory. Its queries take the memory of answers.
-fn stored(folder: &Path, hub: &Hub, answers: &Answers) -> Result<Arc<dyn Store>, (Exit, String)> {
+fn stored(folder: &Path, hub: &Hub, answers: &Answers) -> Result<Kept, (Exit, String)> {
     let store = database::read_within(folder, hub.health(), answers.lender());
-    Ok(Arc::from(store.map_err(|error| (Exit::Output, error.to_string()))?))
+    let store = store.map_err(|error| (Exit::Output, error.to_string()))?;
+    Ok(Kept { store: Arc::from(store), marks: Arc::from(database::marks(folder)) })
 }
 
 /// Binds the given port, or the first free one from the default on.

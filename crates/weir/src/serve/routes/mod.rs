@@ -5,6 +5,7 @@ mod filter;
 mod flows;
 mod history;
 mod lists;
+mod mutes;
 mod packets;
 mod plan;
 mod query;
@@ -91,7 +92,12 @@ macro_rules! served {
 served! {
     look get "/api/v1/status" sensor::status;
     look get "/api/v1/sensor" sensor::sensor;
-    look get "/api/v1/events" sensor::events;
+    look get "/api/v1/events" mutes::events;
+    write post "/api/v1/events/acknowledge" mutes::acknowledge;
+    look get "/api/v1/mutes" mutes::mutes;
+    write post "/api/v1/mutes" mutes::mute;
+    look post "/api/v1/mutes/preview" mutes::preview_mute;
+    write delete "/api/v1/mutes/{number}" mutes::unmute;
     look get "/api/v1/charts" history::charts;
     look get "/api/v1/series" history::series;
     look get "/api/v1/range" history::range;
@@ -289,9 +295,14 @@ mod tests {
             let expected = match (route.method, route.path) {
                 (_, "/healthz") => None,
                 (_, path) if path.starts_with("/api/v1/packets") => Some(Right::Packets),
-                ("post", "/api/v1/config/apply" | "/api/v1/subscriptions") | ("delete", _) => {
-                    Some(Right::Write)
-                }
+                (
+                    "post",
+                    "/api/v1/config/apply"
+                    | "/api/v1/subscriptions"
+                    | "/api/v1/mutes"
+                    | "/api/v1/events/acknowledge",
+                )
+                | ("delete", _) => Some(Right::Write),
                 _ => Some(Right::Look),
             };
             assert_eq!(route.right, expected, "{}", route.path);

@@ -1,21 +1,16 @@
 //! State and events of the sensor.
 
-use super::Ask;
-use super::asked::{count, span};
 use crate::cost_profile;
 use crate::hub::{clock, seconds};
 use crate::serve::app::Shared;
-use crate::serve::failure::Failure;
 use crate::serve::rights::{Client, Right};
 use crate::serve::security::FOR_THE_OWNER;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
-use serde::Deserialize;
 use std::sync::atomic::Ordering;
-use utoipa::IntoParams;
-use weir_api::web::{ClientRow, Event, Events, LedgerRow, Mode, Sensor, Status};
+use weir_api::web::{ClientRow, LedgerRow, Mode, Sensor, Status};
 use weir_api::{Counter, counters};
 use weir_output::zone::rfc3339;
 use weir_store::StoreError;
@@ -115,57 +110,6 @@ pub async fn sensor(State(app): State<Shared>) -> Json<Sensor> {
             dropped: streams.dropped.load(Ordering::Relaxed),
         }],
     })
-}
-
-#[derive(Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct EventsAsked {
-    /// Start of the time range, in seconds since the epoch. An event is in the range with a part of its time.
-    from: Option<f64>,
-    /// End of the time range, excluded.
-    to: Option<f64>,
-    /// Maximum number of events (100).
-    limit: Option<usize>,
-}
-
-/// Events, latest first: what was found in the traffic, and what happened to the sensor.
-#[utoipa::path(get, path = "/api/v1/events", params(EventsAsked),
-    responses((status = 200, body = Events), (status = 400, body = Failure)))]
-pub async fn events(
-    State(app): State<Shared>,
-    Ask(asked): Ask<EventsAsked>,
-) -> Result<Json<Events>, Failure> {
-    let span = span(asked.from, asked.to)?;
-    let limit = count("limit", asked.limit, 100, 10_000)?;
-    let mut found = match app.store.is_some() {
-        true => app.ask(move |store| store.events(span, limit)).await?,
-        false => Events::default(),
-    };
-    let within = |event: &Event| {
-        span.from.is_none_or(|from| event.time >= seconds(from))
-            && span.to.is_none_or(|to| event.begin < seconds(to))
-    };
-    for event in app.hub.events().into_iter().filter(within) {
-        // The store may have the event already, in this state or an earlier one.
-        let is_same = |known: &Event| match &event.id {
-            Some(_) => known.id == event.id,
-            None => {
-                known.kind == event.kind
-                    && known.text == event.text
-                    && (known.time - event.time).abs() < 0.001
-            }
-        };
-        match found.events.iter_mut().find(|known| is_same(known)) {
-            Some(known) => *known = event,
-            None => found.events.push(event),
-        }
-    }
-    found.events.sort_by(|a, b| b.time.total_cmp(&a.time));
-    if found.events.len() > limit {
-        found.partial.get_or_insert(format!("only the latest {limit} events are shown"));
-        found.events.truncate(limit);
-    }
-    Ok(Json(found))
 }
 
 /// All counters for Prometheus. Label values come from the configuration, never from packets.
