@@ -413,6 +413,12 @@ struct Count {
     excepted: usize,
 }
 
+/// Records without those of counts: when counts leave depends on what was counted before.
+fn of_messages(mut records: Vec<Record<'static>>) -> Vec<Record<'static>> {
+    records.retain(|record| !crate::is_requested(record.table));
+    records
+}
+
 /// The records that differ without having bytes in the hole, beyond what is so by nature.
 fn lost(
     folder: &str,
@@ -438,7 +444,7 @@ fn lost(
     let masked: Vec<&str> = named.flat_map(|named| named.fields.iter().copied()).collect();
     let mut without = talk.clone();
     without.turns[hole.turn] = Turn::Gap(hole.side, data.len() as u64);
-    let found = without.emitted(|data| vec![data.to_vec()]).records;
+    let found = of_messages(without.emitted(|data| vec![data.to_vec()]).records);
     let mut left: Vec<_> = found.iter().map(|record| plain(record, &masked)).collect();
     if hole.side == Direction::Forward && touched.iter().any(|record| KEYS.contains(&record.table.name)) {
         count.keys += 1;
@@ -501,7 +507,7 @@ fn a_hole_changes_only_records_with_bytes_in_it() {
                 count.excepted += holes(&talk).len();
                 continue;
             }
-            let expected = talk.emitted(|data| vec![data.to_vec()]).records;
+            let expected = of_messages(talk.emitted(|data| vec![data.to_vec()]).records);
             for hole in holes(&talk) {
                 if !CHECKED.contains(&folder.as_str()) {
                     *other.entry(folder.clone()).or_insert(0) += 1;

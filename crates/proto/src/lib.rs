@@ -123,6 +123,7 @@ pub use early::{Asked, Buffer, early_fields};
 pub use elsewhere::may_begin_elsewhere;
 pub use file::{FILES, file_id, file_name};
 pub use inflation::Inflation;
+pub use irc::IRC_CHANNEL;
 pub use mime::MAIL;
 pub use odd_packet::{OddPacket, ZeekEnds};
 pub use packed::{Packed, Place, Spare};
@@ -256,6 +257,15 @@ pub static SHARED_TABLES: &[&Table] = &[
     &dns::DNS,
     &mime::MAIL,
 ];
+
+/// Tables that are in no log and no expression: parsers make their records only for functions that name them, and nothing else sees
+/// them. They are not among [`tables`].
+pub static REQUESTED: &[&Table] = &[&IRC_CHANNEL];
+
+/// Whether a table is one of [`REQUESTED`].
+pub fn is_requested(table: &Table) -> bool {
+    REQUESTED.iter().any(|requested| std::ptr::eq(*requested, table))
+}
 
 /// Every table, in the order of the manual.
 pub fn tables() -> impl Iterator<Item = &'static Table> {

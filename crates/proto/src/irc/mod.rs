@@ -1,7 +1,9 @@
 //! Internet Relay Chat (RFC 1459, 2812): nicks, users and channels, files offered over DCC, and every command by name.
 
+mod channels;
 pub(crate) mod dcc;
 
+pub use channels::IRC_CHANNEL;
 pub(crate) use dcc::PROTOCOL as DCC;
 
 use crate::early::early;
@@ -10,6 +12,7 @@ use crate::{
     Expected, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, TCP, Table, Transport,
     Value, field, record,
 };
+use channels::{Channels, MAX_CHANNELS};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -72,8 +75,6 @@ const MAX_COMMAND: usize = 20;
 const MAX_OFFERS: u64 = 256;
 /// Time for which a file is expected, as in Zeek: five minutes.
 const PATIENCE: u64 = 300_000_000_000;
-/// Maximum number of channels of one JOIN.
-const MAX_CHANNELS: usize = 32;
 
 fn probe(heads: &Heads<'_>) -> Probe {
     let is_home = heads.is_home(PROTOCOL.ports);
@@ -143,6 +144,7 @@ struct Irc {
     user: Option<Vec<u8>>,
     /// Whether the client has requested TLS.
     asked: bool,
+    channels: Channels,
 }
 
 /// The values of an offered file.
@@ -163,6 +165,7 @@ impl Irc {
             nick: None,
             user: None,
             asked: false,
+            channels: Channels::default(),
         }
     }
 }
@@ -205,11 +208,12 @@ impl Parser for Irc {
                 }
             }
         }
+        self.channels.leave(time, out);
     }
 
     fn memory(&self) -> usize {
         let names = self.nick.iter().chain(&self.user).map(Vec::capacity);
-        self.sides.iter().map(Lines::memory).sum::<usize>() + names.sum::<usize>()
+        self.sides.iter().map(Lines::memory).sum::<usize>() + names.sum::<usize>() + self.channels.memory()
     }
 }
 
@@ -269,6 +273,7 @@ impl Irc {
         }
         let command = command.to_ascii_uppercase();
         let is_client = direction == Direction::Forward;
+        self.channels.message(&command, rest, direction, time, out);
         // The server's messages about other users are not this client's actions, but the files in them are offered to
         // it.
         match command.as_slice() {
