@@ -241,6 +241,15 @@ impl Functions {
         &self.delivered
     }
 
+    /// Shows a record of a table that functions request to the subscriptions that cover it. Nothing delivers it.
+    pub fn requested(&mut self, plan: &Plan, flow: &FlowIdentity, record: &Record<'_>) {
+        let view = RecordView { endpoints: fields::endpoints(flow), record };
+        let Self { links, matches, .. } = self;
+        plan.records.each(&view, matches, |at| {
+            show(&plan.trees, links, at, &Item::Requested(&view), &mut Vec::new());
+        });
+    }
+
     /// Shows a chunk of a stream to the subscriptions that cover its direction. Returns the functions that deliver it.
     pub fn chunk(
         &mut self,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use weir_api::Level;
 use weir_proto::{
     ANOMALY, Asked, Buffer, Columns, FILES, Hashes, Inflation, STREAM, STREAM_SAMPLE, Table, Wants,
+    is_requested,
 };
 
 /// Tables whose rows need the content of mails.
@@ -108,6 +109,8 @@ pub struct Demand {
     pub logged: Tables,
     /// Tables whose records functions see.
     pub tested: Tables,
+    /// Tables of [`weir_proto::REQUESTED`] whose records functions see.
+    pub requested: Vec<&'static Table>,
     /// The fields that functions and tests read of records of these tables; of other tables that functions see, all.
     pub columns: ReadColumns,
     /// Tables of whose records functions see fields before the records.
@@ -174,6 +177,8 @@ impl Demand {
         self.columns.join(&self.tested, &other.columns, &other.tested);
         self.tested.add(&other.tested);
         self.fields.add(&other.fields);
+        let new = other.requested.iter().filter(|table| !self.requested.contains(table));
+        self.requested.extend(new.copied().collect::<Vec<_>>());
         let new = other.buffers.iter().filter(|buffer| !self.buffers.contains(buffer));
         self.buffers.extend(new.copied().collect::<Vec<_>>());
         self.bodies |= other.bodies;
@@ -194,7 +199,10 @@ impl Demand {
 
     /// Whether protocols are parsed, not only identified.
     pub fn parses(&self) -> bool {
-        !(self.logged.is_none() && self.tested.is_none() && self.fields.is_none() && self.buffers.is_empty())
+        let tables = [&self.logged, &self.tested, &self.fields];
+        tables.iter().any(|tables| !tables.is_none())
+            || !self.buffers.is_empty()
+            || !self.requested.is_empty()
             || self.content
             || self.unidentified
     }
@@ -222,7 +230,10 @@ impl Demand {
 
     /// Whether records of a table are used.
     pub(crate) fn has(&self, table: &Table) -> bool {
-        self.logged.has(table) || self.tested.has(table)
+        match is_requested(table) {
+            true => self.requested.contains(&table),
+            false => self.logged.has(table) || self.tested.has(table),
+        }
     }
 
     /// The fields of records of a table that anything reads.
@@ -278,6 +289,11 @@ impl Demand {
             flag(self.parses(), "protocols are parsed"),
             (!self.logged.is_none()).then(|| format!("records for logs: {}", self.logged)),
             (!self.tested.is_none()).then(|| format!("records for functions: {}", self.tested)),
+            (!self.requested.is_empty()).then(|| {
+                let mut names: Vec<&str> = self.requested.iter().map(|table| table.name).collect();
+                names.sort_unstable();
+                format!("records that only functions see: {}", names.join(" "))
+            }),
             (!self.fields.is_none()).then(|| format!("fields before their records: {}", self.fields)),
             (!self.buffers.is_empty()).then(|| {
                 let mut names: Vec<&str> = self.buffers.iter().map(|buffer| buffer.name).collect();

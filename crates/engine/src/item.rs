@@ -31,6 +31,8 @@ pub enum Item<'a> {
     FlowEnd(&'a FlowRecord, Directions),
     /// A record of a protocol.
     Record(&'a RecordView<'a>),
+    /// A record of a table of [`weir_proto::REQUESTED`]. Functions that do not ask for the table ignore it.
+    Requested(&'a RecordView<'a>),
 }
 
 impl Item<'_> {
@@ -56,7 +58,7 @@ impl Item<'_> {
                 }
             }
             // The packet of an error is in a tally.
-            Item::Error(..) | Item::Record(_) => Count::default(),
+            Item::Error(..) | Item::Record(_) | Item::Requested(_) => Count::default(),
         }
     }
 
@@ -67,7 +69,7 @@ impl Item<'_> {
             Item::Control(control) => Some(control.tally.key),
             Item::Chunk(flow, _) | Item::Buffer(flow, ..) | Item::Field(flow, ..) => Some(&flow.key),
             Item::FlowEnd(flow, _) => Some(&flow.key),
-            Item::Packet(..) | Item::Error(..) | Item::Record(_) => None,
+            Item::Packet(..) | Item::Error(..) | Item::Record(_) | Item::Requested(_) => None,
         }
     }
 }

@@ -14,7 +14,7 @@ use weir_api::{
     SubscriptionSpec,
 };
 use weir_filter::{FlowTest, Options, PacketMask, RecordTest};
-use weir_proto::{Columns, FILES, STREAM, Table};
+use weir_proto::{Columns, FILES, REQUESTED, STREAM, Table};
 
 /// The functions and tests of a subscription. A subscription never changes, so that plans with equal settings share it.
 pub(crate) struct Compiled {
@@ -329,7 +329,12 @@ impl Compiled {
         }
         if let Some(test) = &record_test {
             let delays = sees_only_delays(expression, settings, &calls, &spec.functions);
-            let mut of_test = Demand::of_tested(tested(test, &calls, &spec.functions), delays);
+            let requested = requested(&calls, &spec.functions);
+            let tested = match tested(test, &calls, &spec.functions) {
+                Tables::Some(tables) if tables.is_empty() && !requested.is_empty() => Tables::None,
+                tables => tables,
+            };
+            let mut of_test = Demand { requested, ..Demand::of_tested(tested, delays) };
             of_test.columns = read_columns(test, &of_test.tested, &calls, &spec.functions);
             demand.add(&of_test);
         }
@@ -627,6 +632,13 @@ fn read_columns(
         }
     }
     read
+}
+
+/// The tables of [`REQUESTED`] that the functions of a chain name.
+fn requested(calls: &[(u16, Call)], functions: &[FunctionCall]) -> Vec<&'static Table> {
+    let named = |(place, _): &(u16, Call)| functions.get(usize::from(*place)).and_then(record_tables);
+    let names: Vec<&str> = calls.iter().filter_map(named).flatten().collect();
+    REQUESTED.iter().filter(|table| names.contains(&table.name)).copied().collect()
 }
 
 /// The tables whose records a test and the functions of a chain can use.

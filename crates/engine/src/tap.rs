@@ -4,7 +4,7 @@ use crate::chains::Functions;
 use crate::sink::{Emitted, Sink};
 use crate::stream_demand::Covering;
 use crate::{FlowIdentity, Item, Plan};
-use weir_proto::FILES;
+use weir_proto::{FILES, is_requested};
 use weir_wire::stream::Chunk;
 
 /// The way of what sessions emit. They do not know the functions that deliver a record, and leave them out: these are added here.
@@ -33,6 +33,9 @@ impl Tap<'_> {
 impl Sink for Tap<'_> {
     fn take(&mut self, emitted: Emitted<'_>) {
         let Emitted::Record(flow, record, _) = emitted else { return self.sink.take(emitted) };
+        if is_requested(record.table) {
+            return self.functions.requested(self.plan, flow, &record);
+        }
         let demand = &self.plan.demand;
         let functions = match demand.tested.has(record.table) {
             true => self.functions.record(self.plan, flow, &record),

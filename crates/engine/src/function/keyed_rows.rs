@@ -24,6 +24,10 @@ const AGAIN: u64 = 4;
 pub(super) trait Weighed {
     /// The number by which rows are ranked.
     fn weight(&self) -> u64;
+    /// Bytes of heap memory of the value, where the function limits them.
+    fn memory(&self) -> usize {
+        0
+    }
 }
 
 impl Weighed for Folded {
@@ -42,6 +46,8 @@ pub(super) struct KeyedRows<V> {
     /// What keys without a row have lost; none while all keys have rows.
     doors: Vec<Door>,
     random: u64,
+    /// Bytes of heap memory of displaced values.
+    freed: usize,
 }
 
 /// State of keys without a row.
@@ -81,6 +87,7 @@ impl<V: Weighed> KeyedRows<V> {
             index: HashTable::new(),
             doors: Vec::new(),
             random: next(&mut state),
+            freed: 0,
         }
     }
 
@@ -114,7 +121,9 @@ impl<V: Weighed> KeyedRows<V> {
             None => {
                 let at = self.displaced_by(hash, gain)?;
                 let error = self.lost(hash);
-                *self.rows.get_mut(at)? = Row { hash, key: key.into(), value: new(), error };
+                let row = self.rows.get_mut(at)?;
+                self.freed += row.value.memory();
+                *row = Row { hash, key: key.into(), value: new(), error };
                 self.enter(hash, at)
             }
         };
@@ -176,11 +185,17 @@ impl<V: Weighed> KeyedRows<V> {
         self.doors.get(door).and_then(|door| door.lost.get(counter)).copied().unwrap_or_default()
     }
 
+    /// Bytes of heap memory of the values that were displaced since the rows were taken last: see [`Weighed::memory`].
+    pub fn freed(&self) -> usize {
+        self.freed
+    }
+
     /// Takes the rows, with the upper bound for a key without a row.
     pub fn take(&mut self) -> (Vec<Row<V>>, u64) {
         self.index.clear();
         let absent = self.doors.iter().flat_map(|door| door.lost).max().unwrap_or_default();
         self.doors.clear();
+        self.freed = 0;
         (std::mem::take(&mut self.rows), absent)
     }
 }

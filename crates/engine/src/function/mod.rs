@@ -27,6 +27,7 @@ mod frames;
 mod icmperror;
 mod ipproto;
 mod iprange;
+mod irc;
 mod judge;
 mod keyed_rows;
 mod link_list;
@@ -121,11 +122,16 @@ pub static RECORD_FUNCTIONS: &[&FunctionSpec] = &[
     &write::WRITE_OF_RECORDS,
     &extract::EXTRACT,
     &calls::SPEC,
+    &irc::IRC,
 ];
 
 /// The tables whose records a call of a function over records reads; `None` if it reads those of all tables.
 pub(crate) fn record_tables(call: &FunctionCall) -> Option<Vec<&'static str>> {
-    if call.name == calls::SPEC.name { Some(calls::TABLES.to_vec()) } else { by_field::tables(call) }
+    match call.name.as_str() {
+        name if name == calls::SPEC.name => Some(calls::TABLES.to_vec()),
+        name if name == irc::IRC.name => Some(irc::TABLES.to_vec()),
+        _ => by_field::tables(call),
+    }
 }
 
 /// The fields of a table that a call of a function over records reads; `None` if it may read any.

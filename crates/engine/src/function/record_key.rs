@@ -64,6 +64,11 @@ impl Keys {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
+    /// All of them as one key, of which each is a part.
+    pub fn whole(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Each of them.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());

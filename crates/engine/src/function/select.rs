@@ -220,7 +220,7 @@ impl Select for Where {
                 Item::Chunk(flow, Chunk { direction, .. }) | Item::Buffer(flow, _, direction, _),
             ) => test.directions(&endpoints(flow)).has(*direction),
             (Where::Flows(test), Item::Field(flow, ..)) => test.holds(&endpoints(flow)),
-            (Where::Records(test), Item::Record(record)) => test.holds(*record),
+            (Where::Records(test), Item::Record(record) | Item::Requested(record)) => test.holds(*record),
             _ => false,
         }
     }
@@ -313,7 +313,7 @@ impl Select for Sample {
             Item::Chunk(flow, _) | Item::Buffer(flow, ..) | Item::Field(flow, ..) => {
                 flow.id().hash(&mut hasher);
             }
-            Item::Record(record) => {
+            Item::Record(record) | Item::Requested(record) => {
                 let ends = &record.endpoints;
                 let time = record.record.time.0;
                 (ends.address, ends.port, ends.protocol, time, record.record.table.name).hash(&mut hasher);
