@@ -116,7 +116,7 @@ fn a_report_has_what_the_packets_have() {
     for (lines, truth) in of.iter().zip(&truth) {
         assert_eq!(
             (&lines[0]["kind"], &lines[0]["missing"]),
-            (&"hosts".into(), &serde_json::json!(["flood"]))
+            (&"hosts".into(), &serde_json::json!(["flood", "irc"]))
         );
         let work = &host(lines, SCANNER)["syn"][0];
         assert_eq!((number(&work["syn"]), number(&work["rst_received"])), (truth.syns, truth.refused));
@@ -227,12 +227,15 @@ fn a_store_without_lists_says_what_is_missing() {
     let store = folder.path().join("store");
     weir([text(&capture), "-o", text(&store), "--log", "store", "-q"]).exits(0);
     let text = report(&store, "day", &[]);
-    assert!(text.contains("MISSING: the store has no list of syn, fanout, flood, icmperror, udp."), "{text}");
+    assert!(
+        text.contains("MISSING: the store has no list of syn, fanout, flood, icmperror, udp, irc."),
+        "{text}"
+    );
     assert!(text.contains("it is not complete"), "{text}");
     // The lines are a configuration.
     let config: String =
         text.lines().filter_map(|line| line.strip_prefix("    ")).map(|line| format!("{line}\n")).collect();
-    assert_eq!(config.matches("[[subscription]]").count(), 5, "{text}");
+    assert_eq!(config.matches("[[subscription]]").count(), 6, "{text}");
     let again = tempfile::tempdir().unwrap();
     let store = stored(again.path(), &conversation(BEGIN), &config);
     let text = report(&store, "day", &[]);

@@ -267,3 +267,42 @@ fn captures_have_the_joins_that_tshark_finds() {
     println!("{} of {} equal, {} of {} set aside", seen.0, seen.1, aside.0, aside.1);
     assert_eq!(seen.0, seen.1);
 }
+
+/// A report about hosts flags the channel whose hosts scan, and not the channel beside it.
+#[test]
+fn a_report_flags_channels_of_hosts_that_scan() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut out = packets();
+    for n in 0..120_u8 {
+        let syn = build::ethernet().ipv4(client(1 + n % 2), [198, 51, 100, n]).tcp(4444, 445, flags::SYN);
+        out.push((2 * SECOND + u64::from(n), syn.payload(&[])));
+    }
+    connection(&mut out, client(9), 5000, &[(0, b"JOIN #quiet\r\n")]);
+    let path = put(folder.path(), "x.pcap", &pcap(1, &sorted(out)));
+    let config = "[[subscription]]\nname = \"tcp hosts\"\nchain = [\"syn\"]\n\
+        [[subscription]]\nname = \"chat\"\nlevel = \"record\"\nchain = [\"irc by host\"]\n";
+    let config = put(folder.path(), "weir.toml", config.as_bytes());
+    let store = folder.path().join("store");
+    weir([text(&path), "-c", text(&config), "-o", text(&store), "--log", "store", "-q"]).exits(0);
+    let report = |more: &[&str]| {
+        let arguments = ["report", "--store", text(&store), "--hosts", "day", "--at", "1970-01-01"];
+        let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(arguments).args(more).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let lines = report(&["-j"]);
+    let mut channels: BTreeMap<String, [serde_json::Value; 3]> = BTreeMap::new();
+    for line in lines.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        for row in line["irc"][0]["rows"].as_array().into_iter().flatten() {
+            let name = row["channel"].as_str().unwrap().to_owned();
+            channels.insert(name, ["channel_hosts", "wormy_hosts", "evil"].map(|key| row[key].clone()));
+        }
+    }
+    let of = |hosts: u64, wormy: u64| [hosts.into(), wormy.into(), (wormy > 0).into()];
+    assert_eq!((&channels["#bots"], &channels["#quiet"]), (&of(6, 2), &of(1, 0)), "{lines}");
+    assert_eq!((&channels["#one"], &channels["#кириллица"]), (&of(1, 1), &of(1, 0)), "{lines}");
+    let text = report(&[]);
+    let (scanner, quiet) = (text.find("2 of 6 hosts wormy E; "), text.find("0 of 1 host wormy; "));
+    assert!(scanner.is_some() && scanner < quiet && !text.contains('\x1b'), "{text}");
+}

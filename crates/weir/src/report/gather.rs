@@ -67,20 +67,23 @@ pub enum Of {
     Icmperror,
     /// `udp`.
     Udp,
+    /// `irc`, by a host.
+    Irc,
 }
 
 impl Of {
     /// All functions.
-    pub const ALL: [Of; 5] = [Of::Syn, Of::Fanout, Of::Flood, Of::Icmperror, Of::Udp];
+    pub const ALL: [Of; 6] = [Of::Syn, Of::Fanout, Of::Flood, Of::Icmperror, Of::Udp, Of::Irc];
 
     /// The function, by its columns as they are shown; `None` for other tables.
     fn of_columns(list: &KeptTableInfo) -> Option<Self> {
-        let columns: [&[&str]; 5] = [
+        let columns: [&[&str]; 6] = [
             &["host", "work", "synack", "fin_sent"],
             &["source", "kind", "flows", "silent"],
             &["destination", "kind", "sources", "answered"],
             &["host", "errors", "port_unreachable", "foreign"],
             &["host", "weight", "names_asked", "pings"],
+            &["host", "channel", "joins", "pongs"],
         ];
         let has = |names: &&[&str]| names.iter().all(|name| list.columns.iter().any(|column| column == name));
         columns.iter().position(has).and_then(|at| Self::ALL.get(at)).copied()
@@ -94,13 +97,18 @@ impl Of {
             Of::Flood => "flood",
             Of::Icmperror => "icmperror",
             Of::Udp => "udp",
+            Of::Irc => "irc",
         }
     }
 
     /// The lines of weir.toml that add a list of it.
     pub fn subscription(self) -> String {
-        let level = if self == Of::Fanout { "level = \"flow\"\n" } else { "" };
-        format!("[[subscription]]\nname = \"{0}\"\n{level}chain = [\"{0}\"]\n", self.name())
+        let (level, by) = match self {
+            Of::Fanout => ("level = \"flow\"\n", ""),
+            Of::Irc => ("level = \"record\"\n", " by host"),
+            Of::Syn | Of::Flood | Of::Icmperror | Of::Udp => ("", ""),
+        };
+        format!("[[subscription]]\nname = \"{0}\"\n{level}chain = [\"{0}{by}\"]\n", self.name())
     }
 }
 
@@ -224,6 +232,24 @@ pub struct Row {
     pub error: u64,
     /// Number of cells in which it is a flood.
     pub flooded: u64,
+    /// Of a channel of IRC, what its hosts are.
+    pub members: Members,
+}
+
+/// The hosts of a channel in a list of `irc`.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Members {
+    /// Their number.
+    pub hosts: u64,
+    /// Those of them that are worms in a list of `syn`, or scan in one of `fanout`.
+    pub wormy: u64,
+}
+
+impl Members {
+    /// Whether the channel may be one that infected hosts get orders from: Ourmon's flag E.
+    pub fn is_evil(self) -> bool {
+        self.wormy > 0
+    }
 }
 
 impl Row {
@@ -238,7 +264,16 @@ impl Row {
                 .collect(),
             error: row.error,
             flooded: 0,
+            members: Members::default(),
         }
+    }
+
+    /// The channel of IRC that it is of.
+    fn channel(&self) -> Option<&str> {
+        self.key.iter().find_map(|(name, part)| match part {
+            Datum::Text(text) if name == "channel" => Some(&**text),
+            _ => None,
+        })
     }
 
     /// The value of a column; 0 if the list does not have it.
@@ -282,6 +317,7 @@ pub fn gather(store: &dyn Store, wanted: Wanted, stored: (u64, u64)) -> Result<H
         lists.push(list(store, info.name, of, wanted.span, &mut notes)?);
     }
     lists.sort_by(|a, b| (a.of, &a.name).cmp(&(b.of, &b.name)));
+    join_channels(&mut lists, wanted.weight);
     let span = TimeRange { from: Some(wanted.span.0), to: Some(wanted.span.1) };
     let found = store.events(span, EVENTS)?;
     notes.extend(found.partial);
@@ -312,6 +348,40 @@ pub fn gather(store: &dyn Store, wanted: Wanted, stored: (u64, u64)) -> Result<H
         notes,
         wanted,
     })
+}
+
+/// Notes in each row of a channel of IRC how many of the channel's hosts there are, and how many of them are worms or scan. Hosts with a
+/// greater work weight than `least` percent may be worms.
+fn join_channels(lists: &mut [List], least: u64) {
+    let is_wormy = |host: &Host| match &host.what {
+        What::Work(work) => work.is_worm(least),
+        What::Rows(rows) => rows.iter().any(Row::is_scan),
+        What::Udp(_) => false,
+    };
+    let judged = lists.iter().filter(|list| matches!(list.of, Of::Syn | Of::Fanout));
+    let hosts = judged.flat_map(|list| list.hosts.iter().filter(|host| is_wormy(host)));
+    let wormy: BTreeSet<IpAddr> = hosts.map(|host| host.host).collect();
+    for list in lists.iter_mut().filter(|list| list.of == Of::Irc) {
+        let mut channels: BTreeMap<String, Members> = BTreeMap::new();
+        for host in &list.hosts {
+            for channel in rows_of(host).iter().filter_map(Row::channel) {
+                let members = channels.entry(channel.to_owned()).or_default();
+                members.hosts += 1;
+                members.wormy += u64::from(wormy.contains(&host.host));
+            }
+        }
+        for host in &mut list.hosts {
+            let What::Rows(rows) = &mut host.what else { continue };
+            for row in rows {
+                row.members = row.channel().and_then(|name| channels.get(name)).copied().unwrap_or_default();
+            }
+        }
+    }
+}
+
+/// The rows that a list has of a host, where it has several.
+fn rows_of(host: &Host) -> &[Row] {
+    if let What::Rows(rows) = &host.what { rows } else { &[] }
 }
 
 /// A list over a period.
@@ -397,7 +467,7 @@ fn what(of: Of, table: &Table, row: &TableRow) -> Option<What> {
             weights: Spread::default(),
             classes: BTreeMap::new(),
         })),
-        Of::Fanout | Of::Flood | Of::Icmperror => What::Rows(vec![Row::of(table, row)]),
+        Of::Fanout | Of::Flood | Of::Icmperror | Of::Irc => What::Rows(vec![Row::of(table, row)]),
     })
 }
 

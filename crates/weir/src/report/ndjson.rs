@@ -146,6 +146,11 @@ fn of_row(of: Of, row: &Row) -> Value {
     match of {
         Of::Fanout => line.insert("scan".to_owned(), row.is_scan().into()),
         Of::Flood => line.insert("flooded".to_owned(), row.flooded.into()),
+        Of::Irc => {
+            line.insert("channel_hosts".to_owned(), row.members.hosts.into());
+            line.insert("wormy_hosts".to_owned(), row.members.wormy.into());
+            line.insert("evil".to_owned(), row.members.is_evil().into())
+        }
         _ => None,
     };
     Value::Object(line)

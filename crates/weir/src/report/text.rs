@@ -1,6 +1,6 @@
 //! A report about hosts as text: at most four lines for each, in 80 columns.
 
-use super::gather::{FLOOD, Host, HostsReport, List, OFTEN, Of, Row, Spread, Udp, What, Work};
+use super::gather::{FLOOD, Host, HostsReport, List, Members, OFTEN, Of, Row, Spread, Udp, What, Work};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -111,6 +111,7 @@ pub fn sections(report: &HostsReport) -> Vec<Section> {
     sections.extend(lists(Of::Flood).map(|list| floods(report, list)));
     sections.extend(lists(Of::Icmperror).map(|list| errors(report, list)));
     sections.extend(lists(Of::Udp).map(|list| udp(report, list)));
+    sections.extend(lists(Of::Irc).map(|list| irc(report, list)));
     sections.push(events(report));
     sections.extend(lists(Of::Syn).map(|list| others(report, list)));
     sections
@@ -408,6 +409,35 @@ fn errors(report: &HostsReport, list: &List) -> Section {
     });
     let about = format!("{}{}", list.host, absent(list, "errors"));
     Section { title: title("ICMP ERRORS", list, hosts.len()), about, hosts: lines.collect(), often: 0 }
+}
+
+/// The channels of hosts: those with the most wormy hosts first.
+fn irc(report: &HostsReport, list: &List) -> Section {
+    let rank =
+        |row: &Row| u64::from(u32::MAX).saturating_mul(row.members.wormy).saturating_add(row.value("total"));
+    let hosts = rows(list, |_| true, rank);
+    let line = |row: &Row| {
+        let Members { hosts, wormy } = row.members;
+        let flag = if row.members.is_evil() { " E" } else { "" };
+        let counts = [("messages", "message"), ("joins", "join"), ("pings", "ping"), ("pongs", "pong")];
+        let counts = counts.map(|(name, one)| column(row, name, one, name));
+        // The name is last, since its length is the peer's choice.
+        format!(
+            "{} of {} wormy{flag}; {}: {}",
+            count(wormy),
+            counted(hosts, "host"),
+            counts.join(", "),
+            key(row).remove("channel").unwrap_or_default()
+        )
+    };
+    let lines =
+        hosts.iter().map(|(host, rows)| (host.host, row_lines(first_line(report, list, host), rows, line)));
+    let about = format!(
+        "Channels of clients of IRC, those with the most wormy hosts first: hosts that are among the worms of a list of syn or the scans of \
+         one of fanout. E: a channel with such a host.{}",
+        absent(list, "messages in a channel")
+    );
+    Section { title: title("IRC", list, hosts.len()), about, hosts: lines.collect(), often: 0 }
 }
 
 fn udp(report: &HostsReport, list: &List) -> Section {
