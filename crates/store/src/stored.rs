@@ -14,6 +14,8 @@ pub struct StoredFlow<'r> {
     pub ends: [(IpAddr, u16); 2],
     /// Packets of both directions.
     pub packets: [u64; 2],
+    /// Bytes on the wire of both directions.
+    pub bytes: [u64; 2],
     /// State of the connection.
     pub state: &'r str,
     /// Identified protocols, separated by blanks.

@@ -27,7 +27,8 @@ impl SqliteStore {
         span: TimeRange,
         each: &mut dyn FnMut(&StoredFlow<'_>),
     ) -> Result<Option<String>, StoreError> {
-        const COLUMNS: &str = "uid, first, last, proto, src, sport, dst, dport, fpackets, rpackets, state, service, name, detail";
+        const COLUMNS: &str = "uid, first, last, proto, src, sport, dst, dport, fpackets, rpackets, fbytes, rbytes, \
+                               state, service, name, detail";
         let of = |row: &Row<'_>| -> rusqlite::Result<()> {
             let number = |at: usize| row.get::<_, i64>(at).map(|number| number as u64);
             let text = |at: usize| row.get_ref(at)?.as_str_or_null().map_err(rusqlite::Error::from);
@@ -37,10 +38,11 @@ impl SqliteStore {
                 ip_proto: row.get(3)?,
                 ends: ends(row, 4)?,
                 packets: [number(8)?, number(9)?],
-                state: text(10)?.unwrap_or_default(),
-                services: text(11)?,
-                name: text(12)?,
-                detail: text(13)?.unwrap_or_default(),
+                bytes: [number(10)?, number(11)?],
+                state: text(12)?.unwrap_or_default(),
+                services: text(13)?,
+                name: text(14)?,
+                detail: text(15)?.unwrap_or_default(),
             });
             Ok(())
         };
