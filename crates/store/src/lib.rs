@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod basis;
+pub mod beacons;
 mod body;
 pub mod export;
 pub mod fields;
@@ -19,6 +20,7 @@ pub mod findings;
 #[path = "../../output/src/fixtures.rs"]
 mod fixtures;
 mod flow_series;
+pub mod fresh;
 mod health;
 mod keep;
 pub mod label;

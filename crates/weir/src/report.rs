@@ -1,5 +1,7 @@
-//! `weir report`: one page about a capture, and the model of its traffic; or the hosts of an hour, a day or a week in a store.
+//! `weir report`: one page about a capture, and the model of its traffic; or the hosts of an hour, a day or a week in a
+//! store, and the beacons and what is new in a day.
 
+mod flows;
 mod gather;
 mod hosts;
 mod ndjson;
@@ -29,6 +31,9 @@ const TICK: u64 = 1_000_000_000;
 pub fn report(options: &cli::Report) -> Exit {
     if options.hosts.period.is_some() {
         return hosts::report(options);
+    }
+    if options.hosts.beacons || options.hosts.new {
+        return flows::report(options);
     }
     let mut anonymiser = match of_run(&options.anon, &config::Anon::default()) {
         Ok(anonymiser) => anonymiser,

@@ -158,7 +158,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 /// The files that open others by their path, without the checks of `weir_files::read_named`: none of these paths comes from a
 /// configuration, an expression or a client. They are captures, the program's own outputs, files of the kernel, and paths of the
 /// command line, which may be pipes.
-const OPENERS: [&str; 17] = [
+const OPENERS: [&str; 18] = [
     "capture/src/file/input.rs",
     "capture/src/interface.rs",
     "capture/src/write/repair.rs",
@@ -171,6 +171,7 @@ const OPENERS: [&str; 17] = [
     "weir/src/generate.rs",
     "weir/src/private.rs",
     "weir/src/remote.rs",
+    "weir/src/report/flows.rs",
     "weir/src/run/request.rs",
     "weir/src/serve/mod.rs",
     "weir/src/serve/owner.rs",

@@ -258,3 +258,95 @@ fn wrong_options_are_usage_errors() {
     weir(["report", "--store", dir, "--hosts", "hour", "-o", "x.html"]).exits(1).says("cannot be used");
     weir(["report"]).exits(1).says("FILE");
 }
+
+/// A day of one host that calls every ten minutes, one with flows at odd times, and one that was there a day before; and what it
+/// has for new ports.
+fn calls() -> Vec<(u64, Vec<u8>)> {
+    let day = BEGIN / (86_400 * SECOND) * 86_400 * SECOND;
+    let mut packets = Vec::new();
+    let mut talk = |at: u64, client: [u8; 4], server: [u8; 4], ports: (u16, u16), bytes: usize| {
+        let frame = build::ethernet().ipv4(client, server).udp(ports.0, ports.1);
+        packets.push((at, frame.payload(&vec![7; bytes])));
+        let back = build::ethernet().ipv4(server, client).udp(ports.1, ports.0);
+        packets.push((at + SECOND / 1000, back.payload(&[7; 40])));
+    };
+    let outside = [192, 0, 2, 7];
+    for n in 0..144_u64 {
+        talk(day + n * 600 * SECOND, [10, 0, 0, 5], outside, (50_000 + n as u16, 4_443), 200);
+        let odd = n * n * 7_919 % 20_000;
+        talk(day + odd * SECOND, [10, 0, 0, 6], outside, (51_000 + n as u16, 53), (n * 37 % 900) as usize);
+    }
+    // The day before: one host and its service.
+    let before = day - 5 * 3_600 * SECOND;
+    talk(before, [10, 0, 0, 6], [10, 0, 0, 1], (50_000, 53), 20);
+    talk(day + 7 * SECOND, [10, 0, 0, 6], [10, 0, 0, 1], (50_001, 53), 20);
+    talk(day + 8 * SECOND, [10, 0, 0, 6], [10, 0, 0, 1], (50_002, 161), 20);
+    packets.extend(named(day + 9 * SECOND, outside, b"<b>\x1b[31m&evil"));
+    packets.sort();
+    packets
+}
+
+#[test]
+fn beacons_of_a_day_have_scores_with_their_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = stored(folder.path(), &calls(), "interval = \"30s\"\n");
+    let of = |more: &[&str]| {
+        let fixed = ["report", "--store", text(&store), "--beacons", "--at", "2026-11-22"];
+        weir(fixed.iter().chain(more)).exits(0).quietly().text()
+    };
+    let lines = objects(&of(&["-j"]));
+    assert_eq!((&lines[0]["kind"], &lines[0]["pairs"]), (&"beacons".into(), &2.into()));
+    let [beacon, noise] = &lines[1..] else { panic!("{lines:?}") };
+    assert_eq!((&beacon["initiator"], &beacon["flows"]), (&"10.0.0.5".into(), &144.into()));
+    assert_eq!((&beacon["gap"], &beacon["bytes"]), (&600.0.into(), &242.0.into()));
+    for part in ["gap_skew", "gap_spread", "bytes_skew", "bytes_spread", "hours"] {
+        assert_eq!(beacon["parts"][part], 1.0, "{beacon}");
+    }
+    assert_eq!(beacon["filter"], "host 10.0.0.5 and host 192.0.2.7 and udp port 4443");
+    assert_eq!(noise["initiator"], "10.0.0.6");
+    assert!(noise["score"].as_f64().unwrap() < 0.75, "{noise}");
+    let page = of(&[]);
+    println!("{page}");
+    assert!(page.contains("0.999  10.0.0.5 > 192.0.2.7 udp/4443"), "{page}");
+    for line in page.lines() {
+        assert!(line.chars().count() <= 80 && !line.chars().any(char::is_control), "{line:?}");
+    }
+    // Allowed hosts, by network and by file.
+    let file = put(folder.path(), "allow.txt", b"# monitoring\n10.0.0.5\n\n2001:db8::/32 # none\n");
+    for allow in ["10.0.0.5", "10.0.0.4/31", text(&file)] {
+        let lines = objects(&of(&["-j", "--allow", allow]));
+        assert_eq!((lines.len(), &lines[0]["allowed"]), (2, &144.into()), "{lines:?}");
+    }
+    let broken = put(folder.path(), "broken.txt", b"10.0.0.5\n10.0.0.5/40\n");
+    let fixed = ["report", "--store", text(&store), "--beacons", "--allow"];
+    weir(fixed.iter().chain(&[text(&broken)])).exits(1).says("broken.txt:2: ");
+    weir(fixed.iter().chain(&["nosuch"])).exits(1).says("neither a network nor a file");
+    weir(["report", "--beacons"]).exits(1).says("--store");
+    weir(["report", "--store", text(&store), "--beacons", "--hosts", "day"]).exits(1).says("cannot be used");
+}
+
+#[test]
+fn new_hosts_and_services_were_not_in_the_days_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = stored(folder.path(), &calls(), "interval = \"30s\"\n");
+    let of = |more: &[&str]| {
+        let fixed = ["report", "--store", text(&store), "--new"];
+        weir(fixed.iter().chain(more)).exits(0).quietly().text()
+    };
+    let lines = objects(&of(&["-j", "--at", "2026-11-22"]));
+    let found = |kind: &str| -> Vec<String> {
+        let of_kind = lines.iter().filter(|line| line["kind"] == kind);
+        of_kind.map(|line| line["filter"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(found("new_host"), ["host 10.0.0.5", "host 10.0.0.2"]);
+    assert_eq!(found("new_service"), ["host 10.0.0.1 and udp port 161", "host 10.0.0.2 and udp port 53"]);
+    // Another home.
+    let lines = objects(&of(&["-j", "--at", "2026-11-22", "--home", "192.0.2.0/24"]));
+    assert_eq!(lines.iter().filter(|line| line["kind"] == "new_service").count(), 2, "{lines:?}");
+    let page = of(&["--at", "2026-11-22"]);
+    assert!(page.contains("NEW HOSTS: 2 hosts") && page.contains("10.0.0.1 udp/161"), "{page}");
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    // The first day has none before.
+    let first = of(&["--at", "2026-11-21"]);
+    assert!(first.contains("nothing to compare with") && first.contains("NEW HOSTS: 0 hosts"), "{first}");
+}

@@ -11,11 +11,11 @@ use std::path::PathBuf;
 /// sizes and times by protocol and by pair of hosts, with fitted distributions.
 ///
 /// `--store DIR --hosts hour` reads no capture: it prints who had work, scanned, was flooded, drew errors and was in events, from the
-/// lists that a store keeps.
+/// lists that a store keeps. `--beacons` and `--new` read the flows that it keeps.
 #[derive(Debug, Args)]
 pub struct Report {
     /// Capture files or directories, `-` for standard input.
-    #[arg(value_name = "FILE", required_unless_present = "period")]
+    #[arg(value_name = "FILE", required_unless_present = "stored")]
     pub files: Vec<PathBuf>,
 
     #[command(flatten)]
@@ -53,29 +53,50 @@ pub struct Report {
 #[derive(Debug, Args)]
 pub struct HostReport {
     /// Print a report about the hosts of an hour, a day or a week (in UTC, from Monday) from the store of --store.
-    #[arg(long = "hosts", value_name = "PERIOD", value_enum, requires = "store", help_heading = "Hosts",
+    #[arg(long = "hosts", value_name = "PERIOD", value_enum, requires = "store", group = "stored", help_heading = "Hosts",
         conflicts_with_all = ["files", "output", "expression", "model", "csv", "since", "until"])]
     pub period: Option<HostPeriod>,
 
+    /// Print the pairs of hosts whose 20 or more flows of a day (in UTC) begin at even times, with even sizes, from the store of
+    /// --store.
+    #[arg(long, requires = "store", group = "stored", help_heading = "Hosts",
+        conflicts_with_all = ["files", "output", "expression", "model", "csv", "since", "until", "anonymisation"])]
+    pub beacons: bool,
+
+    /// Print the hosts and services at home that the flows of a day (in UTC) have and those of the 7 days before do not, from the
+    /// store of --store.
+    #[arg(long, requires = "store", group = "stored", help_heading = "Hosts",
+        conflicts_with_all = ["files", "output", "expression", "model", "csv", "since", "until", "anonymisation"])]
+    pub new: bool,
+
+    /// Leave out beacons from and to a network or an address; may be given more than once. A file has one in a line, with # before
+    /// comments.
+    #[arg(long, value_name = "NET|FILE", requires = "beacons", help_heading = "Hosts")]
+    pub allow: Vec<String>,
+
+    /// A network at home, instead of the private ones; may be given more than once.
+    #[arg(long, value_name = "NET", requires = "new", help_heading = "Hosts")]
+    pub home: Vec<weir_api::Net>,
+
     /// Directory of the store.
-    #[arg(long, value_name = "DIR", requires = "period", help_heading = "Hosts")]
+    #[arg(long, value_name = "DIR", requires = "stored", help_heading = "Hosts")]
     pub store: Option<PathBuf>,
 
     /// A time within the period, in the forms of --since, such as `yesterday` or 2026-03-15T12:30 [default: the last complete
     /// period].
-    #[arg(long, value_name = "TIME", requires = "period", help_heading = "Hosts")]
+    #[arg(long, value_name = "TIME", requires = "stored", help_heading = "Hosts")]
     pub at: Option<String>,
 
     /// Hosts with a greater work weight in percent are among the worms.
     #[arg(long, value_name = "PERCENT", default_value_t = 40, help_heading = "Hosts")]
     pub weight: u64,
 
-    /// Maximum number of hosts of a section; 0 shows all. JSON has all.
+    /// Maximum number of hosts of a section, or of pairs or services; 0 shows all. JSON has all.
     #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Hosts")]
     pub limit: usize,
 
-    /// Print NDJSON: a line about the report, and one for each host.
-    #[arg(short, long, requires = "period", help_heading = "Hosts")]
+    /// Print NDJSON: a line about the report, and one for each host, pair or service.
+    #[arg(short, long, requires = "stored", help_heading = "Hosts")]
     pub json: bool,
 
     /// Write the report as one HTML page without a script into a file, and print nothing.
