@@ -7,6 +7,7 @@ mod hosts;
 mod ndjson;
 mod page;
 mod text;
+pub mod written;
 
 use crate::anon::of_run;
 use crate::config;

@@ -221,6 +221,47 @@ fn a_page_has_no_script_and_everything_is_escaped() {
 }
 
 #[test]
+fn a_run_writes_the_reports_of_its_hours_days_and_weeks() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = format!("{CONFIG}[output]\nreports = true\n");
+    let (chains, interval) = (config.find("[[").unwrap(), config.find("[output]").unwrap());
+    // Settings come before tables.
+    let config = [&config[..chains], &config[interval..], &config[chains..interval]].concat();
+    let store = stored(folder.path(), &made().0, &config);
+    let reports = store.join("reports");
+    let mut names: Vec<String> = std::fs::read_dir(&reports)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        [
+            "hosts-day-2026-11-22.txt",
+            "hosts-hour-2026-11-22T10.txt",
+            "hosts-hour-2026-11-22T11.txt",
+            "hosts-hour-2026-11-22T12.txt",
+            "hosts-week-2026-11-16.txt",
+        ]
+    );
+    for (name, period, at) in [
+        ("hosts-hour-2026-11-22T11.txt", "hour", "2026-11-22 11:30"),
+        ("hosts-day-2026-11-22.txt", "day", "2026-11-22"),
+        ("hosts-week-2026-11-16.txt", "week", "2026-11-22"),
+    ] {
+        let written = std::fs::read_to_string(reports.join(name)).unwrap();
+        assert_eq!(written, report(&store, period, &["--at", at]), "{name}");
+    }
+    // Neither a store nor a directory.
+    let capture = put(folder.path(), "y.pcap", &pcap(1, &conversation(BEGIN)));
+    let config = put(folder.path(), "y.toml", b"[output]\nreports = true\n");
+    let run = ["-q", "-c", text(&config), text(&capture)];
+    weir(run).exits(1).says("needs a directory");
+    let logs = folder.path().join("logs");
+    weir(run.iter().chain(&["-o", text(&logs), "--log", "csv"])).exits(1).says("--log store");
+}
+
+#[test]
 fn a_store_without_lists_says_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let capture = put(folder.path(), "x.pcap", &pcap(1, &conversation(BEGIN)));

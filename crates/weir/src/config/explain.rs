@@ -68,6 +68,7 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
             config.output.rotate_size.line,
         ),
         ("output.zstd", config.output.zstd.value.to_string(), config.output.zstd.line),
+        ("output.reports", config.output.reports.value.to_string(), config.output.reports.line),
         ("packets.write", path(&config.packets.write.value), config.packets.write.line),
         (
             "packets.rotate",

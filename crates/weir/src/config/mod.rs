@@ -131,6 +131,8 @@ pub struct Output {
     pub rotate_size: Setting<Option<u64>>,
     /// Whether finished files are compressed.
     pub zstd: Setting<bool>,
+    /// Whether reports about hosts are written beside the logs.
+    pub reports: Setting<bool>,
     /// The syslog server that events are sent to.
     pub syslog: Setting<Option<syslog::Destination>>,
     /// Certificates of the authorities that a syslog server over TLS needs one of, in place of the system's.
@@ -201,6 +203,7 @@ impl Default for Output {
             webhook_secret_file: Setting::default(),
             webhook_ca: Setting::default(),
             zstd: Setting::default(),
+            reports: Setting::default(),
         }
     }
 }
@@ -522,7 +525,7 @@ static MON_KEYS: [Key<Mon>; 3] = [
     },
 ];
 
-static OUTPUT_KEYS: [Key<Output>; 10] = [
+static OUTPUT_KEYS: [Key<Output>; 11] = [
     Key {
         name: "syslog",
         takes: "a server, such as \"udp:192.0.2.1\", \"tcp:192.0.2.1\", \"tls:log.example\" or \"unix:/dev/log\"",
@@ -609,6 +612,14 @@ static OUTPUT_KEYS: [Key<Output>; 10] = [
         read: |r, node, output| {
             let value = r.boolean(node);
             r.set(node, value, &mut output.zstd);
+        },
+    },
+    Key {
+        name: "reports",
+        takes: "true to write reports about the hosts of each hour, day and week from the store, or false",
+        read: |r, node, output| {
+            let value = r.boolean(node);
+            r.set(node, value, &mut output.reports);
         },
     },
 ];

@@ -15,6 +15,7 @@ use crate::memory::Room;
 use crate::offline::{self, Input};
 use crate::printer::print_until;
 use crate::privileges;
+use crate::report::written;
 use crate::triggers::{self, Triggers};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -128,6 +129,9 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     };
     if let Some(second) = second {
         exit = exit.or(second.complete(&read, &outcome));
+    }
+    if let Some(Err(error)) = run.reports().map(written::at_end) {
+        exit = exit.or(complain(Exit::Output, error));
     }
     let of_triggers = write_triggered(run, &read, triggers);
     total.ledger.time_jumps += outcome.jumps;

@@ -16,6 +16,7 @@ use crate::memory::Room;
 use crate::online::{self, LiveClock};
 use crate::printer::Printer;
 use crate::privileges::{self, helper};
+use crate::report::written::Writing;
 use crate::triggers::{LiveDumps, LiveWith, Preroll, Triggers};
 use crate::web_service::Changes;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -53,6 +54,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let purpose = if full_screen { For::Screen } else { For::Link };
     let mut writers = PacketWriters::start(run, &interfaces, purpose)?;
     let outputs = run.outputs()?;
+    let reports = run.reports().map(|folders| Writing::start(folders, run.failures.clone()));
     let room = Room::new(run.division.queue);
     let routes = writers.routes();
     let (to, from) = queue();
@@ -116,6 +118,9 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     // Failures of the last packets are events of the run.
     let written = writers.finish();
     let Results { total, failures, names, triggers } = collector.finish();
+    if let Some(Err(error)) = reports.map(Writing::finish) {
+        exit = exit.or(complain(Exit::Output, error));
+    }
     let of_triggers = triggers.finish();
     if let Some(beside) = &run.beside {
         beside.hub.end(&total);

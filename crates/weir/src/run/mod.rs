@@ -40,6 +40,7 @@ use crate::memory::{self, Division, Work, list_rows};
 use crate::online::LiveClock;
 use crate::outputs;
 use crate::privileges::{Account, Paths, explained};
+use crate::report::written::Folders;
 use crate::signals::{Signals, end_with_reader};
 use crate::subscriptions;
 use crate::times;
@@ -163,6 +164,14 @@ impl Run {
         request.check_standard_output(&options, &all).map_err(|error| (Exit::Usage, error))?;
         let logged = request.logs.as_ref().filter(|_| logs.iter().any(outputs::is_store));
         let logged = logged.map(|(folder, _)| folder);
+        if request.reports && (request.logs.is_none() || request.streams_log()) {
+            let text = "`reports` of [output] needs a directory for them: give it with -o DIR";
+            return Err((Exit::Usage, text.to_owned()));
+        }
+        if request.reports && logged.is_none() && beside.as_ref().is_none_or(|beside| beside.temporary) {
+            let text = "`reports` of [output] reads a store: write one with --log store, or see the pages of `weir serve`";
+            return Err((Exit::Usage, text.to_owned()));
+        }
         // A store that is removed at the end is of one run. Of a run over files all results are reproducible then.
         let is_live = request.inputs.is_empty();
         let shown = beside.as_ref().filter(|beside| is_live || !beside.temporary).map(|beside| &beside.store);
@@ -437,6 +446,13 @@ impl Run {
             Ok(OpenOutput::of_log(directory, log, output, self.counts_of_run(log.spec().name)))
         };
         of_folder.map(open).collect()
+    }
+
+    /// Where the reports of the run come from and go to, if it writes any.
+    fn reports(&self) -> Option<Folders> {
+        let (folder, _) = self.request.logs.as_ref().filter(|_| self.request.reports)?;
+        let store = self.beside.as_ref().map_or(folder, |beside| &beside.store);
+        Some(Folders { store: store.clone(), reports: folder.join("reports") })
     }
 
     /// What is counted of a log of the whole run.

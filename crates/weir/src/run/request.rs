@@ -86,6 +86,8 @@ pub struct Request {
     pub checksum: ChecksumMode,
     /// Whether flows in different VLANs are different flows.
     pub vlan: bool,
+    /// Whether reports about hosts are written beside the logs.
+    pub reports: bool,
     /// Keys of hashes, equal for the whole run, so that results of consecutive plans can be merged.
     pub seeds: Seeds,
 }
@@ -220,6 +222,7 @@ impl Request {
                 Checksum::Off => ChecksumMode::Off,
             },
             vlan: options.vlan,
+            reports: config.output.reports.value,
             seeds,
         })
     }
