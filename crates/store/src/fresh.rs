@@ -1,7 +1,7 @@
 //! Hosts and services at home that a day's flows have, and those of the days before it do not.
 //!
 //! The flows of the day are read first, and the days before then remove what they have: the memory is that of one day's hosts and
-//! services, within [`MOST`].
+//! services, at most 200,000 of them.
 
 use crate::{Store, StoreError, StoredFlow, TimeRange};
 use std::collections::HashMap;
