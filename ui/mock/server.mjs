@@ -136,6 +136,38 @@ export function serve(options = {}) {
     },
     { ago: 5400, kind: 'configuration', text: 'configuration applied: +1 -0 lines' },
   ];
+  /** Mutes, and who has acknowledged which event. */
+  let mutes = [];
+  const acknowledged = new Map();
+  /** All events. */
+  const stored = () =>
+    EVENTS.map(({ ago, subject = null, ...event }, at) => {
+      const id = subject && hash(`event ${at}`).toString(16).padStart(16, '0');
+      return {
+        host: null,
+        target: null,
+        port: null,
+        muted: null,
+        acknowledged: acknowledged.get(id) ?? null,
+        open: false,
+        severity: subject ? 'warning' : 'notice',
+        count: 1,
+        evidence: {},
+        filter: null,
+        ...event,
+        subject,
+        time: Math.floor(last - ago),
+        begin: Math.floor(last - ago) - (event.count > 1 ? 3 : 0),
+        id,
+      };
+    });
+  /** Whether a mute hides an event. The mock knows addresses, and no nets. */
+  const hides = ({ kinds = [], source = null, target = null, port = null }, event) =>
+    event.id !== null &&
+    (kinds.length === 0 || kinds.includes(event.kind)) &&
+    (source ?? event.host) === event.host &&
+    (target ?? event.target) === event.target &&
+    (port ?? event.port) === event.port;
   const LISTS = [
     { name: 'talkers', title: 'Top talkers', key: 'server, port and client', unit: 'bytes' },
     { name: 'services', title: 'Top services', key: 'protocol and port', unit: 'bytes' },
@@ -592,29 +624,18 @@ export function serve(options = {}) {
         ],
       };
     },
+    mutes: () => ({
+      mutes: mutes.map((mute) => ({ ...mute, hits: stored().filter((event) => hides(mute.scope, event)).length })),
+    }),
     events: (request) => {
       const { from, to } = range(request);
+      const events = stored()
+        .filter((event) => !file && event.time >= from && event.time < to)
+        .map((event) => ({ ...event, muted: mutes.find((mute) => hides(mute.scope, event))?.number ?? null }))
+        .sort((a, b) => b.time - a.time);
       return {
-        events: EVENTS.map(({ ago, subject = null, ...event }, at) => ({
-          host: null,
-          target: null,
-          port: null,
-          muted: null,
-          acknowledged: null,
-          open: false,
-          severity: subject ? 'warning' : 'notice',
-          count: 1,
-          evidence: {},
-          filter: null,
-          ...event,
-          subject,
-          time: Math.floor(last - ago),
-          begin: Math.floor(last - ago) - (event.count > 1 ? 3 : 0),
-          id: subject && hash(`event ${at}`).toString(16).padStart(16, '0'),
-        }))
-          .filter((event) => !file && event.time >= from && event.time < to)
-          .sort((a, b) => b.time - a.time),
-        muted: 0,
+        events: events.filter((event) => event.muted === null || text(request, 'muted') === 'yes'),
+        muted: events.filter((event) => event.muted !== null).length,
         partial: null,
       };
     },
@@ -711,6 +732,28 @@ export function serve(options = {}) {
       const value = (row) => ({ time: row.time, client: row.source, server: row.destination })[key] ?? row.values[key] ?? '';
       rows.sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (sort.startsWith('-') ? -1 : 1));
       return { table: table.name, rows: page(request, rows), matched: rows.length, partial: null };
+    }
+    if (name === 'mutes' && body) {
+      const { scope, until, reason } = JSON.parse(body);
+      const mute = { number: mutes.length + 1, scope, until, ended: false, reason, who: 'ann', when: now(), hits: 0 };
+      mutes.push(mute);
+      return mute;
+    }
+    if (name === 'mutes/preview') {
+      const { scope } = JSON.parse(body);
+      const hidden = stored().filter((event) => hides(scope, event));
+      const since = last - 7 * 86_400;
+      return { count: hidden.length, of: stored().filter((event) => event.id).length, since, first: hidden.slice(0, 5), partial: null };
+    }
+    if (name.startsWith('mutes/')) {
+      const mute = mutes.find((each) => `mutes/${each.number}` === name);
+      mutes = mutes.filter((each) => each !== mute);
+      return mute ?? null;
+    }
+    if (name === 'events/acknowledge') {
+      const { ids, note } = JSON.parse(body);
+      ids.forEach((id) => acknowledged.set(id, { who: 'ann', when: now(), note }));
+      return { ids };
     }
     if (name === 'config/check' || name === 'config/apply') {
       const wanted = JSON.parse(body).text;

@@ -270,6 +270,54 @@ test(
   },
 );
 
+test('alerts are acknowledged, muted after a preview, and shown again', { skip: !own && 'starts a mock' }, async (t) => {
+  const { url, stop } = await target({});
+  t.after(stop);
+  const page = await open('/alerts', { base: url });
+  const panel = page.locator('[data-panel="alerts"]');
+  const alert = panel.locator('[data-alert^="address_scan"]');
+  await alert.locator('.opener').click();
+  await alert.getByRole('button', { name: 'Acknowledge' }).click();
+  await alert.getByText(/Acknowledged by ann/).waitFor();
+  assert.equal(await alert.getByRole('button', { name: 'Acknowledge' }).count(), 0);
+  await alert.getByRole('button', { name: 'Mute like this' }).click();
+  const form = alert.getByRole('form', { name: 'Mute' });
+  assert.equal(await form.getByLabel('of', { exact: true }).inputValue(), '10.1.0.11');
+  const mute = form.getByRole('button', { name: 'Mute', exact: true });
+  assert.ok(await mute.isDisabled(), 'not before a preview');
+  await form.getByRole('button', { name: 'Preview' }).click();
+  await form.getByText(/would have hidden 2 of 5 events since/).waitFor();
+  // Another host needs another preview.
+  await form.getByLabel('of', { exact: true }).fill('10.1.0.12');
+  assert.ok(await mute.isDisabled());
+  await form.getByLabel('of', { exact: true }).fill('10.1.0.11');
+  await form.getByLabel('because').fill('our <b>scanner</b>');
+  await form.getByLabel('until').selectOption('30 days');
+  await mute.click();
+  await alert.waitFor({ state: 'detached' });
+  await settled(page);
+  assert.equal(await page.locator('[data-muted]').innerText(), '2 muted, show');
+  const mutes = page.locator('[data-panel="mutes"]');
+  assert.match(await mutes.locator('tbody tr').innerText(), /address scan of 10\.1\.0\.11\s+2\s.*our <b>scanner<\/b>\s+ann/);
+  await page.locator('[data-muted]').click();
+  await alert.waitFor();
+  await mutes.getByRole('button', { name: /^Remove: / }).click();
+  await mutes.waitFor({ state: 'detached' });
+  await page.waitForFunction(() => !document.querySelector('[data-muted]'));
+  await done(page);
+});
+
+test('who may not write can neither mute nor acknowledge', { skip: !own && 'starts a mock' }, async (t) => {
+  const { url, stop } = await target({ write: false });
+  t.after(stop);
+  const page = await open('/alerts', { base: url });
+  const alert = page.locator('[data-alert^="address_scan"]');
+  await alert.locator('.opener').click();
+  await alert.locator('table').first().waitFor();
+  assert.equal(await alert.getByRole('button', { name: /Acknowledge|Mute/ }).count(), 0);
+  await done(page);
+});
+
 test('without alerts the page says what is found, and what would find more', { skip: !own && 'starts a mock' }, async (t) => {
   const { url, stop } = await target({ mode: 'file' });
   t.after(stop);

@@ -62,6 +62,10 @@ export function get<T>(url: string, signal?: AbortSignal): Promise<T> {
   return request<T>(url, { signal: signal ?? null });
 }
 
+export function remove<T>(url: string): Promise<T> {
+  return request<T>(url, { method: 'DELETE' });
+}
+
 export function post<T>(url: string, body: unknown, signal?: AbortSignal): Promise<T> {
   return request<T>(url, {
     method: 'POST',
