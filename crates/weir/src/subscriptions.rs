@@ -88,12 +88,6 @@ pub fn of_names(memory: usize) -> Vec<Subscription> {
     subscriptions
 }
 
-/// The subscription in which floods are found.
-pub fn floods(memory: usize) -> Vec<Subscription> {
-    let functions = vec![FunctionCall::new("flood").with("rows", share(memory, 128, 16))];
-    built_in([of_summary("flooded hosts", Level::Packet, functions)])
-}
-
 /// The subscription to the names that clients resolved. Its reading is of no use.
 fn host_names() -> Vec<Subscription> {
     // Other answers have no addresses.

@@ -350,12 +350,14 @@ fn rows_hold_each_packet_once_and_do_not_depend_on_workers() {
     assert!(packets > 5_000 || !has_shared, "{packets}");
 }
 
-/// The floods that a run over a capture finds without a configuration: kind, subject and count. Results do not depend on the number of workers.
+/// The floods that a run over a capture finds: kind, subject and count. Results do not depend on the number of workers.
 fn found(capture: &Path) -> Vec<String> {
     let of = |workers: &str| {
         let folder = tempfile::tempdir().unwrap();
-        let [out, capture] = [folder.path(), capture].map(support::text);
-        let arguments = [capture, "-q", "-o", out, "--log", "ndjson", "--workers", workers];
+        let list = b"[[subscription]]\nname = \"floods\"\nchain = [\"flood\"]\n";
+        let config = support::put_private(folder.path(), "weir.toml", list);
+        let [out, config, capture] = [folder.path(), &config, capture].map(support::text);
+        let arguments = [capture, "-q", "-c", config, "-o", out, "--log", "ndjson", "--workers", workers];
         support::weir(arguments).exits(0);
         let text = std::fs::read_to_string(folder.path().join("weir.ndjson")).unwrap_or_default();
         let lines = support::objects(&text).into_iter();

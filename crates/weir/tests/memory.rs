@@ -148,9 +148,8 @@ fn flooded(folder: &Path, capture: &Path, memory: u64, more: &[&str]) -> (Ran, u
     let fixed =
         ["-v", "--memory", &memory, "--workers", "2", "--log", LOGS, "-o", text(&logs), text(capture)];
     let (ran, peak) = peak(&[&fixed, more].concat());
-    let ran = ran.exits(0);
     fs::remove_dir_all(&logs).unwrap();
-    (ran, peak)
+    (ran.exits(0), peak)
 }
 
 /// Memory of the program itself: a run over one packet.

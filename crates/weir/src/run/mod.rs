@@ -330,7 +330,6 @@ impl Run {
         let mut built_in = request.built_in();
         if !options.numeric && request.memory >= subscriptions::FULL_SUMMARY {
             built_in.extend(subscriptions::applications(request.memory));
-            built_in.extend(subscriptions::floods(request.memory));
         }
         if !options.numeric {
             built_in.extend(subscriptions::of_names(request.memory));
