@@ -44,6 +44,13 @@ pub struct CaptureCount {
     pub outside: u64,
 }
 
+impl CaptureCount {
+    /// Packets that were offered and not caught: dropped by the kernel or by the interface.
+    pub fn lost(&self) -> u64 {
+        self.dropped + self.interface_dropped
+    }
+}
+
 /// The fate of each packet.
 ///
 /// `caught = filtered + analysed`, and `analysed = flowed + unflowed`. A packet with a decoding error is analysed up
@@ -115,7 +122,7 @@ impl Ledger {
 
     /// Lost packets in percent of those offered.
     pub fn loss_percent(&self) -> f64 {
-        let lost = self.capture.dropped + self.capture.interface_dropped;
+        let lost = self.capture.lost();
         let offered = self.caught + lost;
         if offered == 0 { 0.0 } else { 100.0 * lost as f64 / offered as f64 }
     }

@@ -188,7 +188,7 @@ pub fn line(snapshot: &Snapshot, zone: &Zone, names: bool) -> String {
         }
     }
     let ledger = &snapshot.ledger;
-    let lost = ledger.capture.dropped + ledger.capture.interface_dropped;
+    let lost = ledger.capture.lost();
     line.push_str(&match lost {
         0 => "  loss 0".to_owned(),
         lost => format!("  LOSS {} ({})", count(lost), loss_percent(ledger.loss_percent())),

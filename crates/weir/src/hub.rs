@@ -260,7 +260,7 @@ impl Hub {
 
     /// Records an event at the start of packet loss, and at its end with the first tick without loss.
     fn watch_loss(&self, before: &Snapshot, tick: &Snapshot) {
-        let lost = |s: &Snapshot| s.ledger.capture.dropped + s.ledger.capture.interface_dropped;
+        let lost = |s: &Snapshot| s.ledger.capture.lost();
         let mut since = lock(&self.lossy_since);
         let (now, end) = (lost(tick), tick.interval.end);
         match (*since, now) {
@@ -400,7 +400,7 @@ fn described(tick: &Snapshot, total: &Snapshot) -> Tick {
         packets: tick.ledger.caught,
         bytes: tick.ledger.bytes,
         caught: total.ledger.caught,
-        dropped: total.ledger.capture.dropped + total.ledger.capture.interface_dropped,
+        dropped: total.ledger.capture.lost(),
         flows_active: total.flows.active(),
         series: points(tick)
             .into_iter()

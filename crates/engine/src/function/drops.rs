@@ -30,7 +30,7 @@ static SCHEMA: Schema = Schema {
 
 /// The numbers of the ledger of an interval.
 pub fn drops_of(ledger: &Ledger) -> Reading {
-    let dropped = ledger.capture.dropped + ledger.capture.interface_dropped;
+    let dropped = ledger.capture.lost();
     let values = [dropped, ledger.caught + dropped].map(Folded::Sum).to_vec();
     let row = TableRow { key: Vec::new(), values, error: 0 };
     Reading::Table(Table::new(Arc::new(SCHEMA.clone()), 1, vec![row], 0))

@@ -804,7 +804,7 @@ pub(super) fn loss(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("LOSS");
     let ledger = &facts.total.ledger;
     let capture = &ledger.capture;
-    let lost = capture.dropped + capture.interface_dropped;
+    let lost = capture.lost();
     let before: u64 = facts.inputs.iter().filter_map(|input| input.lost_before).sum();
     let cut = facts.inputs.iter().any(|input| input.problem.is_some());
     let balance = balance(facts);

@@ -363,7 +363,7 @@ fn ledger(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palet
 /// Packet loss and where it occurred. The loss is first, so that it is visible on a narrow screen.
 pub fn loss(view: &LiveView<'_>, palette: Palette, width: u16) -> Line<'static> {
     let (all, now) = (&view.history.ledger, &view.last.ledger);
-    let lost = |ledger: &Ledger| ledger.capture.dropped + ledger.capture.interface_dropped;
+    let lost = |ledger: &Ledger| ledger.capture.lost();
     let mut bad = lost(all) > 0;
     let mut parts = Vec::new();
     if bad {

@@ -209,7 +209,7 @@ impl DumpFile {
 
     /// Notes what its only interface received and lost in the run until now.
     pub fn count(&mut self, ledger: &Ledger) {
-        let dropped = ledger.capture.dropped + ledger.capture.interface_dropped;
+        let dropped = ledger.capture.lost();
         let statistics = Statistics { received: ledger.caught + dropped, dropped };
         let Some(writer) = &mut self.writer else { return };
         writer.statistics(0, statistics);
