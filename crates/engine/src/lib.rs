@@ -81,8 +81,8 @@ pub use decided::{DecidedFlow, DecidedFlows};
 pub use demand::{Demand, Tables};
 pub use function::{
     Argument, Arguments, Block, BuildJudge, BuildTarget, CallError, Callable, DELIVERIES, DROPS, Delivery,
-    FUNCTIONS, FileState, Function, FunctionSpec, InputKind, Judge, Memory, OwnedTally, RECORD_FUNCTIONS,
-    SELECTORS, SUPPLEMENTS, Selector, Share, Supplement, drops_of, judge_of, judging_drops,
+    FUNCTIONS, FileState, Function, FunctionSpec, InputKind, Judge, Memory, OwnedTally, PER_MILLION,
+    RECORD_FUNCTIONS, SELECTORS, SUPPLEMENTS, Selector, Share, Supplement, drops_of, judge_of, judging_drops,
 };
 pub use interval::{IntervalClock, Stretch};
 pub use item::Item;

@@ -10,7 +10,7 @@ use weir_api::{Fold, Folded, Ledger, Reading, Schema, Shown, Table, TableColumn,
 pub const DROPS: &str = "drops";
 
 /// The number of lost packets of a million offered ones. It follows from two columns.
-pub(super) const PER_MILLION: &str = "per_million";
+pub const PER_MILLION: &str = "per_million";
 
 /// One row without a key.
 static SCHEMA: Schema = Schema {

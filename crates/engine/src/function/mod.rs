@@ -57,7 +57,7 @@ mod write;
 pub use arguments::Arguments;
 pub use block::{Block, OwnedTally};
 pub use deliver::{DELIVERIES, Delivery};
-pub use drops::{DROPS, drops_of};
+pub use drops::{DROPS, PER_MILLION, drops_of};
 pub use ends::Share;
 pub use event::judging_drops;
 pub use judge::{BuildJudge, Judge, judge_of};

@@ -8,7 +8,7 @@ use super::{Chart, Config, EXPRESSION, Unique, require};
 use crate::triggers::{Decided, DumpSpec, EXAMPLE, PLACEHOLDERS, TriggerSpec, filled};
 use toml::de::{DeTable, DeValue};
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
-use weir_engine::{Callable, DROPS, check_chain, judging_drops};
+use weir_engine::{Callable, DROPS, PER_MILLION, check_chain, judging_drops};
 use weir_filter::Options;
 
 /// The function that makes events.
@@ -315,7 +315,7 @@ fn decided(
         if !limits.all(|node| node.get_ref().as_str().is_some_and(|text| text.ends_with('%'))) {
             return Err(("below", "above and below are both shares, or neither is".to_owned()));
         }
-        event = event.with("column", "per_million");
+        event = event.with("column", PER_MILLION);
     }
     match when {
         When::Drops => {
