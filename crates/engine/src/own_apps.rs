@@ -156,14 +156,17 @@ impl OwnApps {
 }
 
 /// What a side of a flow sent so far.
-#[derive(Default)]
 enum Said {
     /// The first bytes, fewer than [`LOOKED_AT`].
     First(Vec<u8>),
-    #[default]
-    Nothing,
     /// It was searched, or its first bytes are missing.
     Done,
+}
+
+impl Default for Said {
+    fn default() -> Self {
+        Said::First(Vec::new())
+    }
 }
 
 /// A flow whose sides are searched.
@@ -188,10 +191,12 @@ impl Flow {
         size_of::<Self>() + self.sides.iter().map(kept).sum::<usize>()
     }
 
-    /// Searches what a side has sent, which ends its search.
+    /// Searches what a side has sent, if anything, which ends its search.
     fn search(&mut self, side: usize, own: &OwnApps) {
         let Some(said) = self.sides.get_mut(side) else { return };
-        if let Said::First(bytes) = std::mem::replace(said, Said::Done) {
+        if let Said::First(bytes) = std::mem::replace(said, Said::Done)
+            && !bytes.is_empty()
+        {
             self.found |= own.in_bytes(&bytes);
         }
     }
@@ -219,29 +224,14 @@ impl FirstBytes {
         let flow = place.get_or_insert_default();
         let side = chunk.direction as usize;
         let before = flow.memory();
-        match flow.sides.get_mut(side) {
-            None | Some(Said::Done) => return,
-            // What follows a gap is not next to what was sent before it.
-            Some(_) if chunk.gap > 0 => {
-                flow.search(side, &self.own);
-                if let Some(said) = flow.sides.get_mut(side) {
-                    *said = Said::Done;
-                }
-            }
-            Some(Said::Nothing) if chunk.data.len() >= LOOKED_AT => {
-                flow.found |= self.own.in_bytes(chunk.data.get(..LOOKED_AT).unwrap_or_default());
-                if let Some(said) = flow.sides.get_mut(side) {
-                    *said = Said::Done;
-                }
-            }
-            Some(said @ Said::Nothing) => *said = Said::First(chunk.data.to_vec()),
-            Some(Said::First(bytes)) => {
-                let room = LOOKED_AT.saturating_sub(bytes.len());
-                bytes.extend_from_slice(chunk.data.get(..room.min(chunk.data.len())).unwrap_or_default());
-                if bytes.len() >= LOOKED_AT {
-                    flow.search(side, &self.own);
-                }
-            }
+        let Some(Said::First(bytes)) = flow.sides.get_mut(side) else { return };
+        if chunk.gap == 0 {
+            let room = LOOKED_AT.saturating_sub(bytes.len());
+            bytes.extend_from_slice(chunk.data.get(..room.min(chunk.data.len())).unwrap_or_default());
+        }
+        // What follows a gap is not next to what was sent before it.
+        if chunk.gap > 0 || bytes.len() >= LOOKED_AT {
+            flow.search(side, &self.own);
         }
         self.held = self.held + flow.memory() - before;
     }
