@@ -92,21 +92,21 @@ pub(crate) fn memory_with(call: &FunctionCall, own: &OwnApps, plain: Memory) -> 
 }
 
 /// The letters of applications, by the name of the protocol that is identified. Other protocols have no letter.
-const LETTERS: [(&str, &str); 6] =
-    [("bittorrent", "B"), ("bt_dht", "B"), ("edonkey", "E"), ("gnutella", "G"), ("irc", "I"), ("utp", "B")];
+const LETTERS: [(&str, char); 6] =
+    [("bittorrent", 'B'), ("bt_dht", 'B'), ("edonkey", 'E'), ("gnutella", 'G'), ("irc", 'I'), ("utp", 'B')];
 
 /// The letter of a protocol.
-fn letter(protocol: &str) -> Option<&'static str> {
+fn letter(protocol: &str) -> Option<char> {
     LETTERS.iter().find(|(name, _)| *name == protocol).map(|(_, letter)| *letter)
 }
 
 /// The name and the letter of an application: the protocol at a position in the list of protocols, plus 1, or one of those that users
 /// describe, whose positions follow.
-fn application(place: u8, own: &OwnApps) -> Option<(&str, Option<String>)> {
+fn application(place: u8, own: &OwnApps) -> Option<(&str, Option<char>)> {
     let at = usize::from(place).checked_sub(1)?;
     match at.checked_sub(PROTOCOLS.len()) {
-        None => PROTOCOLS.get(at).map(|protocol| (protocol.name, letter(protocol.name).map(str::to_owned))),
-        Some(at) => own.get(at).map(|(name, flag)| (name, Some(flag.to_string()))),
+        None => PROTOCOLS.get(at).map(|protocol| (protocol.name, letter(protocol.name))),
+        Some(at) => own.get(at).map(|(name, flag)| (name, Some(flag))),
     }
 }
 
@@ -307,7 +307,9 @@ impl Apps {
         let bytes = flow.forward.frame_bytes.saturating_add(flow.reverse.frame_bytes);
         let (began, protocols) = (flow.first.0, Protocols::of(flow.services));
         let places = || flow.services.into_iter().filter(|place| *place > 0).chain(places(own));
-        let letters = places().filter(|place| has_letter(*place)).count() as u64;
+        let has_letter =
+            |place: &u8| application(*place, &self.own).is_some_and(|(_, letter)| letter.is_some());
+        let letters = places().filter(has_letter).count() as u64;
         let names = places().count() as u64;
         let sides = [(true, flow.initiator(), &flow.forward), (false, flow.responder(), &flow.reverse)];
         for (initiated, (host, _), _) in sides.into_iter().filter(|(.., side)| speaks(side)) {
@@ -325,16 +327,15 @@ impl Apps {
     }
 }
 
+/// A letter as a value of a column of names.
+fn letter_number(letter: char) -> u128 {
+    name_number(letter.encode_utf8(&mut [0; 4]))
+}
+
 /// The positions of applications that users describe.
 fn places(own: u32) -> impl Iterator<Item = u8> {
     let is_set = move |at: &u8| own >> at & 1 == 1;
     (0..32).filter(is_set).map(|at| PROTOCOLS.len() as u8 + 1 + at)
-}
-
-/// Whether the application at a position has a letter.
-fn has_letter(place: u8) -> bool {
-    let at = usize::from(place).checked_sub(1);
-    at.is_some_and(|at| PROTOCOLS.get(at).is_none_or(|protocol| letter(protocol.name).is_some()))
 }
 
 /// The port of the responder, if the protocol has ports.
@@ -376,17 +377,16 @@ impl Function for Apps {
                 By::Host => {
                     let found = || places(own).filter_map(|place| application(place, &all));
                     let own_letters = found().filter_map(|(_, letter)| letter);
-                    let own_letters = own_letters.map(|letter| name_number(&letter));
                     let own_names = found().map(|(name, _)| name_number(name));
-                    let of_protocols = protocols.names().filter_map(letter).map(name_number);
-                    values.push(distinct(of_protocols.chain(own_letters), letters));
+                    let all_letters = protocols.names().filter_map(letter).chain(own_letters);
+                    values.push(distinct(all_letters.map(letter_number), letters));
                     values.push(distinct(protocols.names().map(name_number).chain(own_names), names));
                 }
                 By::Application => {
                     let found = application(subject.place, &all);
                     let (name, letter) = found.map_or((None, None), |(name, letter)| (Some(name), letter));
                     key.push(name.map_or(Datum::Nothing, |name| Datum::Text(name.into())));
-                    key.push(letter.map_or(Datum::Nothing, |letter| Datum::Text(letter.as_str().into())));
+                    key.push(letter.map_or(Datum::Nothing, |letter| Datum::Text(letter.to_string().into())));
                 }
             }
             (key, values)
