@@ -7,16 +7,17 @@
 #[allow(dead_code)]
 mod pass;
 mod support;
+#[path = "support/tables.rs"]
+mod tables;
 
-use pass::{Loaded, Pass, settings};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use support::aside::is_aside;
 use support::{SECOND, captures, pcap, put, text, weir};
+use tables::tables_of;
 use weir_api::{Cell, Datum, Folded, FunctionCall, Level, Reading, SubscriptionSpec, Table};
-use weir_engine::Plan;
 use weir_wire::build::{self, flags};
 
 const PEER: [u8; 4] = [10, 0, 0, 1];
@@ -108,18 +109,7 @@ fn tables(path: &Path, workers: usize) -> [Table; 2] {
         let call = FunctionCall::new("apps").with("by", by);
         SubscriptionSpec { level: Level::Flow, ..SubscriptionSpec::new(by, "", vec![call]) }
     };
-    let names = ["host", "application"];
-    let plan = Arc::new(Plan::new("", names.map(spec).into(), settings()).unwrap());
-    let capture = Loaded::read(path);
-    let pass = Pass::new(&plan, workers, capture.ample_memory());
-    let total = pass.run(&capture, capture.interval(3), |_| ()).total();
-    names.map(|name| {
-        let answer = total.answers.iter().find(|answer| answer.label.subscription == name);
-        match answer.map(|answer| &answer.reading) {
-            Some(Reading::Table(table)) => table.clone(),
-            other => panic!("{name}: {other:?}"),
-        }
-    })
+    tables_of(path, workers, ["host", "application"].map(spec))
 }
 
 fn number(row: &weir_api::TableRow, column: usize) -> u64 {

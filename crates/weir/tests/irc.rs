@@ -6,16 +6,16 @@
 #[allow(dead_code)]
 mod pass;
 mod support;
+#[path = "support/tables.rs"]
+mod tables;
 
-use pass::{Loaded, Pass, settings};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use support::aside::is_aside;
 use support::{SECOND, captures, pcap, put, text, weir};
-use weir_api::{Datum, Folded, FunctionCall, Level, Reading, SubscriptionSpec, Table};
-use weir_engine::Plan;
+use tables::tables_of;
+use weir_api::{Datum, Folded, FunctionCall, Level, SubscriptionSpec, Table};
 use weir_wire::build::{self, flags};
 
 const SERVER: [u8; 4] = [192, 0, 2, 1];
@@ -79,27 +79,11 @@ fn spec(name: &str, call: FunctionCall) -> SubscriptionSpec {
     SubscriptionSpec { level: Level::Record, ..SubscriptionSpec::new(name, "", vec![call]) }
 }
 
-/// The tables of subscriptions, by their names.
-fn answers<const N: usize>(path: &Path, workers: usize, specs: [SubscriptionSpec; N]) -> [Table; N] {
-    let names = specs.each_ref().map(|spec| spec.name.clone());
-    let plan = Arc::new(Plan::new("", specs.into(), settings()).unwrap());
-    let capture = Loaded::read(path);
-    let pass = Pass::new(&plan, workers, capture.ample_memory());
-    let total = pass.run(&capture, capture.interval(3), |_| ()).total();
-    names.map(|name| {
-        let answer = total.answers.iter().find(|answer| answer.label.subscription == name);
-        match answer.map(|answer| &answer.reading) {
-            Some(Reading::Table(table)) => table.clone(),
-            other => panic!("{name}: {other:?}"),
-        }
-    })
-}
-
 /// The tables by channel and by host, and the number of records that a function beside them sees.
 fn tables(path: &Path, workers: usize, rows: usize) -> [Table; 3] {
     let irc = |by: &str| FunctionCall::new("irc").with("by", by).with("rows", rows);
     let records = spec("records", FunctionCall::new("records"));
-    answers(path, workers, [spec("channel", irc("channel")), spec("host", irc("host")), records])
+    tables_of(path, workers, [spec("channel", irc("channel")), spec("host", irc("host")), records])
 }
 
 /// The key of each row as text, with its numbers.
@@ -132,7 +116,7 @@ fn channels_have_their_messages_and_hosts_their_channels() {
     assert_eq!(of_hosts.len(), 5 + 2 + 3, "{of_hosts:?}");
     assert_eq!(of_hosts["10.0.0.1 #bots"], [5, 1, 2, 1, 1]);
     assert_eq!(of_hosts["10.0.0.6 #один"], [1, 0, 1, 0, 0]);
-    let alone = answers(&path, 1, [spec("records", FunctionCall::new("records"))]);
+    let alone = tables_of(&path, 1, [spec("records", FunctionCall::new("records"))]);
     assert_eq!(std::slice::from_ref(&records), alone, "other functions see no record of a count");
     for workers in [2, 3, 7] {
         let [channel, host, of_logs] = tables(&path, workers, 8192);
