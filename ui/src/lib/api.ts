@@ -28,6 +28,9 @@ export class ApiError extends Error {
   }
 }
 
+/** What was thrown, as an error of the API. */
+export const faultOf = (error: unknown): ApiError => (error instanceof ApiError ? error : new ApiError(String(error), 0));
+
 async function failure(answer: Response): Promise<ApiError> {
   let body: { error?: unknown; help?: unknown; offset?: unknown; length?: unknown } = {};
   try {

@@ -1,6 +1,6 @@
 // A request in progress. A new request aborts the previous one, whose data stays until the new data arrives.
 
-import { ApiError } from './api';
+import { ApiError, faultOf } from './api';
 
 export type Work<T> = (signal: AbortSignal) => Promise<T>;
 
@@ -30,7 +30,7 @@ export class Pending<T> {
         if (this.#abort === abort) Object.assign(this, { data, error: null, loading: false });
       },
       (error: unknown) => {
-        if (this.#abort === abort) this.#fail(error instanceof ApiError ? error : new ApiError(String(error), 0));
+        if (this.#abort === abort) this.#fail(faultOf(error));
       },
     );
   }

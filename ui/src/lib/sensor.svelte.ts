@@ -1,6 +1,6 @@
 // The sensor: its status, and its event stream during a live run.
 
-import { ApiError, api, get } from './api';
+import { api, type ApiError, faultOf, get } from './api';
 import type { Sensor, Status, Tick } from './types';
 import { prefs } from './prefs.svelte';
 
@@ -82,7 +82,7 @@ export async function loadStatus(): Promise<void> {
     skew = status.now - Date.now() / 1000;
     if (status.mode === 'live' && !stream && sensor.live !== 'ended') connect();
   } catch (error) {
-    sensor.error = error instanceof ApiError ? error : new ApiError(String(error), 0);
+    sensor.error = faultOf(error);
   }
 }
 
