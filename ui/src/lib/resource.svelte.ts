@@ -8,6 +8,8 @@ import { sensor } from './sensor.svelte';
 /** Milliseconds between reloads during a live run: with data, and before the first data. */
 const REFRESH = 30_000;
 const FIRST = 2000;
+/** Milliseconds between reloads of counters. */
+const COUNTERS = 5000;
 
 export class Resource<T> extends Pending<T> {
   load(url: string | null): void {
@@ -54,6 +56,20 @@ export function growing<T>(url: string, isEmpty: (data: T) => boolean): Resource
     const each = setInterval(() => {
       if (!document.hidden && !made.loading) made.retry();
     }, wait);
+    return () => clearInterval(each);
+  });
+  return made;
+}
+
+/** Counters that change during a live run: loaded again every five seconds. */
+export function counting<T>(url: () => string | null): Resource<T> {
+  const made = resource<T>(url);
+  const isLive = $derived(sensor.status?.mode === 'live');
+  $effect(() => {
+    if (!isLive) return;
+    const each = setInterval(() => {
+      if (!document.hidden && !made.loading) made.retry();
+    }, COUNTERS);
     return () => clearInterval(each);
   });
   return made;
