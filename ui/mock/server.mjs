@@ -23,6 +23,7 @@ import {
   tier,
   unit,
 } from './data.mjs';
+import { dumps } from './dumps.mjs';
 import { compile } from './filter.mjs';
 import { FUNCTIONS, plan, tables, wrong } from './lists.mjs';
 import { answer as answered } from './query.mjs';
@@ -51,6 +52,7 @@ export function serve(options = {}) {
   // Flows are kept for a day, series for years.
   const all = makeFlows(file ? first : last - 86_400, last, file ? 900 : 6000);
   let config = CONFIG;
+  const ofDumps = dumps(set, last);
 
   const streams = new Set();
   const text = (request, name) => request.searchParams.get(name) ?? '';
@@ -829,6 +831,13 @@ export function serve(options = {}) {
           'content-disposition': 'attachment; filename="weir.pcap"',
         });
         return response.end(Buffer.from('d4c3b2a1020004000000000000000000ffff000001000000', 'hex'));
+      }
+      if (name === 'dumps' || name.startsWith('dumps/')) {
+        const [status, value] = ofDumps(incoming.method, name.slice('dumps/'.length));
+        if (!Buffer.isBuffer(value)) return status === 204 ? response.writeHead(204).end() : json(status, value);
+        const disposition = `attachment; filename="${name.slice('dumps/'.length)}"`;
+        response.writeHead(200, { 'content-type': 'application/octet-stream', 'content-disposition': disposition });
+        return response.end(value);
       }
       let body = '';
       try {

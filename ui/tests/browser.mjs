@@ -83,6 +83,7 @@ export const query = (page) => Object.fromEntries(new URL(page.url()).searchPara
 export const PAGES = [
   '/',
   '/alerts',
+  '/dumps',
   '/charts',
   '/talkers',
   '/scanners',

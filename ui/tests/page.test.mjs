@@ -231,6 +231,7 @@ test('keyboard only: pages, rows, an open flow, time, help', async () => {
   await page.keyboard.press('Escape');
   await page.waitForSelector('dialog[open]', { state: 'detached' });
   for (const [key, path] of [
+    ['d', '/dumps'],
     ['c', '/charts'],
     ['t', '/talkers'],
     ['p', '/protocols'],

@@ -548,3 +548,44 @@ test('rows of lists of hosts have the expressions of their flows', async () => {
     [['a', 150, 2, '']],
   );
 });
+
+test('the comment of a packet file has its expression, its event and the time before it', async () => {
+  const { bar, eventOf, expressionOf, kindOfTrigger, shortened, thresholdText, timeOf, valueText } = await load('/src/lib/dumps.ts');
+  const file = (reason) => ({ name: 'a.pcapng', trigger: 'own', begun: 1000.25, bytes: 1, open: false, reason });
+  const whole = file(
+    [
+      'trigger own: event port_scan',
+      'event port_scan of 10.0.0.1 -> 10.0.0.2, 2026-11-29T20:17:00.123456Z',
+      'numbers: failed 41',
+      'packets: host 10.0.0.1 and tcp',
+      'before the event: 2.500 s wanted, 0.100 s written',
+    ].join('\n'),
+  );
+  assert.deepEqual(
+    [expressionOf(whole), eventOf(whole), shortened(whole.reason)],
+    ['host 10.0.0.1 and tcp', 'port_scan', 'port_scan of 10.0.0.1 -> 10.0.0.2: failed 41'],
+  );
+  assert.deepEqual(timeOf(whole), { from: 997, to: 1061, text: null, moving: false });
+  // Comments of other versions.
+  const other = file('an event\nof another form\npackets: all');
+  assert.deepEqual([expressionOf(other), eventOf(other), shortened(other.reason), timeOf(other).from], ['', 'own', 'an event', 995]);
+  assert.deepEqual([shortened(''), expressionOf(file('')), expressionOf(file('packets: '))], ['', null, null]);
+  const trigger = (rest) => ({ name: 'own', when: 'rate', unit: 'packets', above: 1000, below: null, value: 12, ...rest });
+  const plain = (text) => text.replaceAll('\u00a0', ' ');
+  for (const [rest, value, threshold] of [
+    [{}, '12 of 1 k packets (1.2 %)', 'above 1 k packets'],
+    [{ unit: 'bytes', value: 5e7, above: 2.5e7 }, '50 MB of 25 MB (200 %)', 'above 25 MB'],
+    [{ value: null }, 'no value now', 'above 1 k packets'],
+    [{ value: 3, above: 0 }, '3, threshold 0 packets', 'above 0 packets'],
+    [{ value: 3, above: null, below: 2, unit: '' }, '3, threshold 2', 'below 2'],
+    [{ above: null }, '12 packets', ''],
+    [{ below: 4 }, '12 of 1 k packets (1.2 %)', 'above 1 k or below 4 packets'],
+    [{ value: null, above: null }, 'opened by events, without a threshold', ''],
+  ])
+    assert.deepEqual([plain(valueText(trigger(rest))), plain(thresholdText(trigger(rest)))], [value, threshold]);
+  assert.deepEqual([kindOfTrigger(trigger({})), kindOfTrigger(trigger({ when: 'event port_scan' }))], ['own', 'port_scan']);
+  assert.deepEqual(bar(trigger({ value: 500 })), { width: 40, marks: [80] });
+  assert.deepEqual(bar(trigger({ value: 4000 })), { width: 100, marks: [25] });
+  assert.deepEqual(bar(trigger({ value: 5, above: null, below: 10 })), { width: 25, marks: [50] });
+  assert.deepEqual(bar(trigger({ value: null, above: null })), { width: 0, marks: [] });
+});

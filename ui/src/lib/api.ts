@@ -53,6 +53,7 @@ async function request<T>(url: string, init: RequestInit): Promise<T> {
     throw new ApiError('The sensor does not answer.', 0, 'Check that weir is running and reachable, then retry.');
   }
   if (!answer.ok) throw await failure(answer);
+  if (answer.status === 204) return undefined as T;
   try {
     return (await answer.json()) as T;
   } catch (error) {

@@ -379,6 +379,71 @@ export interface Distincts {
   rows: DistinctRow[];
 }
 
+/** A packet file of a trigger. */
+export interface DumpFile {
+  /** Beginning of its event. */
+  begun: number;
+  /** Its size. */
+  bytes: number;
+  /** Its name. */
+  name: string;
+  /** Whether it is being written. */
+  open: boolean;
+  /** What it says of itself, a line for each comment: who decided, by which numbers, and which packets it has. */
+  reason: string;
+  /** Its trigger. */
+  trigger: string;
+}
+
+/** A trigger, and what it does now. */
+export interface DumpTrigger {
+  /** It goes on with more than this. */
+  above: number | null;
+  /** It goes on with less than this. */
+  below: number | null;
+  /** Bytes of its files. */
+  bytes: number;
+  /** Number of times that a file was not written. */
+  failed: number;
+  /** Number of its files. */
+  files: number;
+  /** Maximum bytes of its files. */
+  limit: number | null;
+  /** Its name. */
+  name: string;
+  /** Number of older files that were removed in this run, so that there was room for newer ones. */
+  removed: number;
+  /** Bytes of these. */
+  removed_bytes: number;
+  /**
+   * Seconds before now from which on the packets of all workers are kept; `null` in a run over files, which reads
+   * them again.
+   */
+  ring_seconds: number | null;
+  /** Beginning of its earliest open event. */
+  since: number | null;
+  /** `on` while it has an open event. */
+  state: string;
+  /** The directory of its files. */
+  to: string;
+  /** The unit or column of the number that is compared; empty if none is known. */
+  unit: string;
+  /** What the latest whole interval came to: the number that is nearest to the threshold, or furthest beyond it. */
+  value: number | null;
+  /** What is compared with its threshold, in words. */
+  when: string;
+}
+
+/** The triggers of a run and their files. */
+export interface Dumps {
+  /** Newest first, at most 1,000. */
+  files: DumpFile[];
+  /** Number of further files. */
+  left_out: number;
+  /** In the order of the configuration; empty without a run. */
+  triggers: DumpTrigger[];
+}
+
 /** The configuration in effect. */
 export interface Effective {
   /** Path of its file. */
