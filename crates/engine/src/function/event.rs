@@ -11,6 +11,7 @@ use crate::bounded::Bounded;
 use crate::fields::endpoints_of;
 use crate::keyed::Tuple;
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weir_api::event::FINDING;
@@ -55,6 +56,16 @@ const SPEC: FunctionSpec = FunctionSpec {
             default: Some(""),
         },
         Argument {
+            name: "keep",
+            help: "While an event of above is open, rows with more than this number keep it open; by default as above.",
+            default: Some(""),
+        },
+        Argument {
+            name: "hold",
+            help: "Seconds for which a row passes before its event begins, 0 to 3600.",
+            default: Some("0"),
+        },
+        Argument {
             name: "over",
             help: "Seconds that are compared with above or below as a whole, 1 to 3600; by default an interval of the subscription.",
             default: Some(""),
@@ -78,6 +89,8 @@ const SPEC: FunctionSpec = FunctionSpec {
                 length: length.max(1),
                 open: None,
                 judged: None,
+                latest: None,
+                passed: HashMap::new(),
             }),
             false => Box::new(Items(named)),
         })
@@ -127,6 +140,10 @@ struct Asked<'a> {
     quiet: Option<u64>,
     /// Nanoseconds that are judged as a whole.
     over: Option<u64>,
+    /// Numbers above this keep an open event of `above`.
+    keep: Option<f64>,
+    /// Nanoseconds for which a row passes before its event begins.
+    hold: u64,
 }
 
 impl<'a> Asked<'a> {
@@ -153,6 +170,8 @@ impl<'a> Asked<'a> {
             rows,
             quiet: seconds("quiet", 86_400)?,
             over: seconds("over", 3_600)?,
+            keep: limit("keep")?,
+            hold: arguments.within::<u64>("hold", 0..=3_600)? * 1_000_000_000,
         })
     }
 
@@ -405,11 +424,14 @@ struct Limits {
     above: Option<f64>,
     below: Option<f64>,
     column: Box<str>,
+    keep: Option<f64>,
+    hold: u64,
 }
 
 impl From<Asked<'_>> for Limits {
     fn from(asked: Asked<'_>) -> Self {
-        Self { above: asked.above, below: asked.below, column: asked.column.into() }
+        let Asked { above, below, keep, hold, column, .. } = asked;
+        Self { above, below, column: column.into(), keep, hold }
     }
 }
 
@@ -423,7 +445,21 @@ struct Threshold {
     open: Option<(Interval, Reading)>,
     /// End of the last interval that was judged.
     judged: Option<u64>,
+    /// See [`Judge::latest`].
+    latest: Option<u64>,
+    /// With `hold`, the rows that passed in the last interval that was judged, and since when without a break.
+    passed: HashMap<Subject, Passed>,
 }
+
+/// The intervals without a break in which a row passed, in nanoseconds since the epoch.
+#[derive(Clone, Copy)]
+struct Passed {
+    from: u64,
+    until: u64,
+}
+
+/// Tells whether an event of the kind and subject of this one is open.
+type IsOpen<'a> = &'a dyn Fn(&Event) -> bool;
 
 impl Threshold {
     /// The beginning of the interval that has a time.
@@ -441,7 +477,7 @@ impl Threshold {
     }
 
     /// Judges the interval under way.
-    fn close(&mut self) -> Vec<Event> {
+    fn close(&mut self, is_open: IsOpen<'_>) -> Vec<Event> {
         let Some((watched, reading)) = self.open.take() else { return Vec::new() };
         let start = self.start_of(watched.start);
         let end = start.saturating_add(self.length);
@@ -449,25 +485,69 @@ impl Threshold {
         let is_whole =
             watched.start <= start && watched.end >= end && self.judged.is_none_or(|judged| judged <= start);
         self.judged = self.judged.max(Some(end));
-        self.passing(&reading, watched, is_whole)
+        self.latest = Some(self.outermost(&reading));
+        let mut found = self.passing(&reading, watched, is_whole, is_open);
+        self.hold(&mut found, Interval { start, end }, is_open);
+        found
+    }
+
+    /// Leaves out what has not passed for long enough, of the rows that pass in an interval.
+    fn hold(&mut self, found: &mut Vec<Event>, interval: Interval, is_open: IsOpen<'_>) {
+        let hold = self.asked.hold;
+        if hold == 0 {
+            return;
+        }
+        let before = std::mem::take(&mut self.passed);
+        found.retain(|event| {
+            let since = before.get(&event.subject).filter(|passed| passed.until == interval.start);
+            let from = since.map_or(interval.start, |passed| passed.from);
+            self.passed.insert(event.subject.clone(), Passed { from, until: interval.end });
+            interval.end.saturating_sub(from) >= hold || is_open(event)
+        });
+    }
+
+    /// The number of a reading that is nearest to the threshold, or furthest beyond it; 0 without rows.
+    fn outermost(&self, reading: &Reading) -> u64 {
+        let (mut most, mut least) = (None, None);
+        each_row(reading, &self.asked.column, &mut |_, number| {
+            most = most.max(Some(number));
+            least = Some(least.map_or(number, |least: u64| least.min(number)));
+        });
+        if self.asked.above.is_some() { most } else { least }.unwrap_or_default()
     }
 
     /// The rows that pass the threshold. What is not the whole of an interval may have too little, but not too much.
-    fn passing(&self, reading: &Reading, watched: Interval, is_whole: bool) -> Vec<Event> {
-        let Limits { above, below, column } = &self.asked;
+    fn passing(
+        &self,
+        reading: &Reading,
+        watched: Interval,
+        is_whole: bool,
+        is_open: IsOpen<'_>,
+    ) -> Vec<Event> {
+        let Limits { above, below, keep, column, .. } = &self.asked;
         let mut found = Vec::new();
         each_row(reading, column, &mut |subject, number| {
-            let passes = above.is_some_and(|limit| number as f64 > limit)
-                || is_whole && below.is_some_and(|limit| (number as f64) < limit);
-            if passes {
-                found.push(self.event(subject(), watched, number));
+            let is_above = |limit: &Option<f64>| limit.is_some_and(|limit| number as f64 > limit);
+            let passes = is_above(above) || is_whole && below.is_some_and(|limit| (number as f64) < limit);
+            if !passes && !is_above(keep) {
+                return;
+            }
+            let event = self.event(subject(), watched, number);
+            if passes || is_open(&event) {
+                found.push(event);
             }
         });
         found
     }
 
     /// The intervals of a silence before a time, in which the only row of a reading without keys is 0.
-    fn silence(&mut self, reading: &Reading, watched: Interval, start: u64) -> Option<Event> {
+    fn silence(
+        &mut self,
+        reading: &Reading,
+        watched: Interval,
+        start: u64,
+        is_open: IsOpen<'_>,
+    ) -> Option<Event> {
         let first =
             self.start_of(watched.start.saturating_add(self.length - 1)).max(self.judged.unwrap_or(0));
         let number = start.checked_sub(first)? / self.length;
@@ -475,9 +555,16 @@ impl Threshold {
         if number == 0 || !is_single || self.asked.below.is_none_or(|limit| limit <= 0.0) {
             return None;
         }
-        self.judged = Some(start);
-        let event = self.event(Subject::Key(ALL.into()), Interval { start: first, end: start }, 0);
-        Some(Event { count: number, ..event })
+        (self.judged, self.latest) = (Some(start), Some(0));
+        let subject = Subject::Key(ALL.into());
+        let since = self.passed.get(&subject).filter(|passed| passed.until == first);
+        let from = since.map_or(first, |passed| passed.from);
+        if self.asked.hold > 0 {
+            self.passed.insert(subject.clone(), Passed { from, until: start });
+        }
+        let event = self.event(subject, Interval { start: first, end: start }, 0);
+        let is_held = start.saturating_sub(from) >= self.asked.hold || is_open(&event);
+        is_held.then_some(Event { count: number, ..event })
     }
 
     fn event(&self, subject: Subject, watched: Interval, number: u64) -> Event {
@@ -492,7 +579,7 @@ impl Judge for Threshold {
         reading: &Reading,
         watched: Interval,
         interval: Interval,
-        _: &dyn Fn(&Event) -> bool,
+        is_open: IsOpen<'_>,
     ) -> Vec<Event> {
         if interval.start >= interval.end {
             return Vec::new();
@@ -500,14 +587,16 @@ impl Judge for Threshold {
         let start = self.start_of(interval.start);
         let of_open = self.open.as_ref().map(|(open, _)| self.start_of(open.start));
         if of_open.is_some_and(|open| start < open) {
-            return self.passing(reading, interval, false);
+            let mut late = self.passing(reading, interval, false, is_open);
+            late.retain(|event| self.asked.hold == 0 || is_open(event));
+            return late;
         }
         let mut found = Vec::new();
         if of_open.is_some_and(|open| start > open) {
             self.follow(watched, interval);
-            found.extend(self.close());
+            found.extend(self.close(is_open));
         }
-        found.extend(self.silence(reading, watched, start));
+        found.extend(self.silence(reading, watched, start, is_open));
         let part = Interval { start: watched.start.clamp(start, interval.start), end: interval.end };
         match &mut self.open {
             Some((open, sum)) => {
@@ -517,17 +606,22 @@ impl Judge for Threshold {
             None => self.open = Some((part, reading.clone())),
         }
         if interval.end >= start.saturating_add(self.length) {
-            found.extend(self.close());
+            found.extend(self.close(is_open));
         }
         found
     }
 
     fn finish(&mut self) -> Vec<Event> {
-        self.close()
+        self.close(&|_| false)
     }
 
     fn held(&self) -> usize {
-        self.open.as_ref().map_or(0, |(_, reading)| reading.memory())
+        let passed = self.passed.capacity() * size_of::<(Subject, Passed)>();
+        self.open.as_ref().map_or(0, |(_, reading)| reading.memory()) + passed
+    }
+
+    fn latest(&self) -> Option<u64> {
+        self.latest
     }
 
     fn named(&self) -> Option<Named> {
@@ -613,6 +707,41 @@ mod tests {
         // A late part of an earlier minute changes nothing in the one under way.
         assert_eq!(show(&mut *judge, 120, 60, 0, 11), [(120, 179, 1)]);
         assert_eq!(in_seconds(&judge.finish()), [(180, 209, 1)]);
+    }
+
+    /// The findings of minutes with these numbers of packets, while an event is open or not.
+    fn minutes(arguments: &[(&str, &str)], numbers: &[u64], is_open: bool) -> Vec<u64> {
+        let mut judge = judge(arguments);
+        let mut found = Vec::new();
+        for (minute, packets) in (2..).zip(numbers) {
+            let interval = Interval { start: minute * MINUTE, end: (minute + 1) * MINUTE };
+            let reading = Reading::Count(Count { packets: *packets, bytes: 0 });
+            let events = judge.judge(&reading, interval, interval, &|_| is_open);
+            found.extend(events.iter().map(|event| event.begin / MINUTE));
+            assert_eq!(judge.latest(), Some(*packets));
+        }
+        found
+    }
+
+    #[test]
+    fn an_open_event_is_kept_by_lower_numbers() {
+        let numbers = [11, 9, 8, 12];
+        assert_eq!(minutes(&[("above", "10"), ("keep", "8")], &numbers, false), [2, 5]);
+        assert_eq!(minutes(&[("above", "10"), ("keep", "8")], &numbers, true), [2, 3, 5]);
+        assert_eq!(minutes(&[("above", "10")], &numbers, true), [2, 5]);
+    }
+
+    #[test]
+    fn a_number_passes_for_its_time_before_an_event_begins() {
+        let numbers = [11, 11, 9, 11, 11, 11, 11, 9, 11];
+        assert_eq!(minutes(&[("above", "10"), ("hold", "180")], &numbers, false), [7, 8]);
+        assert_eq!(minutes(&[("above", "10"), ("hold", "60")], &numbers, false), [2, 3, 5, 6, 7, 8, 10]);
+        // What is open goes on.
+        assert_eq!(minutes(&[("above", "10"), ("hold", "180")], &numbers, true), [2, 3, 5, 6, 7, 8, 10]);
+        // Two silent minutes, and a third that begins to pass.
+        let mut judge = judge(&[("below", "10"), ("hold", "180")]);
+        assert_eq!(show(&mut *judge, 180, 60, 0, 10), []);
+        assert_eq!(show(&mut *judge, 360, 60, 120, 9), [(360, 419, 1)]);
     }
 
     /// The weight of a host over UDP is that of the sums of a whole interval.

@@ -27,6 +27,12 @@ pub trait Judge: Send {
         0
     }
 
+    /// What the latest whole interval came to, if a number is compared with a threshold: the greatest number of its rows, or the
+    /// least one if only too little is found. `None` before the first interval.
+    fn latest(&self) -> Option<u64> {
+        None
+    }
+
     /// The name and the rest of the origin of its events, if they are not those of the kind.
     fn named(&self) -> Option<Named> {
         None
