@@ -48,10 +48,25 @@ impl Draft {
 }
 
 /// Keys of what decides, which a trigger for the events of others does not have.
-const DECIDING: [&str; 11] =
-    ["where", "level", "when", "line", "column", "above", "below", "over", "rearm", "severity", "expression"];
+const DECIDING: [&str; 12] = [
+    "where",
+    "level",
+    "when",
+    "line",
+    "column",
+    "above",
+    "below",
+    "over",
+    "hold",
+    "rearm",
+    "severity",
+    "expression",
+];
 
-static KEYS: [Key<Draft>; 22] = [
+/// The share of `above` down to which a number keeps a trigger on, where `below` does not say it.
+const KEEPS: f64 = 0.8;
+
+static KEYS: [Key<Draft>; 23] = [
     Key {
         name: "name",
         takes: "letters, digits, hyphens and underscores, at most 64, such as \"syn-flood\"",
@@ -113,13 +128,18 @@ static KEYS: [Key<Draft>; 22] = [
     },
     Key {
         name: "below",
-        takes: "a number: the function's reading has less; of drops also a share, such as \"0.1%\"",
+        takes: "a number: the function's reading has less; with above, where the trigger goes off, by default 0.8 of it; of drops also a share, such as \"0.1%\"",
         read: |r, node, draft| threshold(r, node, draft, "below"),
     },
     Key {
         name: "over",
         takes: "a duration from \"1s\" to \"1h\"",
         read: |r, node, draft| seconds(r, node, draft, "over"),
+    },
+    Key {
+        name: "hold",
+        takes: "a duration from \"1s\" to \"1h\": the number passes for so long before the trigger goes on",
+        read: |r, node, draft| seconds(r, node, draft, "hold"),
     },
     Key {
         name: "rearm",
@@ -317,6 +337,7 @@ fn decided(
         }
         event = event.with("column", PER_MILLION);
     }
+    event = keeping(event).map_err(|error| ("below", error))?;
     match when {
         When::Drops => {
             if let Some(key) =
@@ -350,6 +371,24 @@ fn decided(
     Ok(Decided::By(subscription))
 }
 
+/// The call of `event` whose events go on while the number is not below `below`, or [`KEEPS`] of `above`.
+///
+/// # Errors
+/// The number at which an event ends is more than that at which it begins.
+fn keeping(mut event: FunctionCall) -> Result<FunctionCall, String> {
+    let number = |name: &str| {
+        let (_, value) = event.arguments.iter().find(|(known, _)| known == name)?;
+        value.parse::<f64>().ok()
+    };
+    let Some(above) = number("above") else { return Ok(event) };
+    let keep = number("below").unwrap_or(above * KEEPS);
+    if keep > above {
+        return Err(format!("the trigger goes on above {above} and would be off again below {keep}"));
+    }
+    event.arguments.retain(|(name, _)| name != "below");
+    Ok(event.with("keep", keep))
+}
+
 /// The call of `event` for sums of `over`, a second without it, in place of rates.
 fn per_second(mut event: FunctionCall) -> FunctionCall {
     let over = event.arguments.iter().find(|(name, _)| name == "over");
@@ -358,7 +397,7 @@ fn per_second(mut event: FunctionCall) -> FunctionCall {
         event = event.with("over", 1);
     }
     for (name, value) in &mut event.arguments {
-        if matches!(&**name, "above" | "below")
+        if matches!(&**name, "above" | "below" | "keep")
             && let Ok(rate) = value.parse::<f64>()
         {
             *value = (rate * seconds).to_string();
