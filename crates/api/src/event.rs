@@ -81,6 +81,7 @@ pub static EVENT_KINDS: &[&EventKind] = &[
     &DISK_FULL,
     &STORE_FAILED,
     &OUTPUT_FAILED,
+    &DUMP_FULL,
     &CLOCK_LEAP,
     &PORT_SCAN,
     &ADDRESS_SCAN,
@@ -128,6 +129,16 @@ pub static OUTPUT_FAILED: EventKind = EventKind {
     severity: Severity::Error,
     notice: "Weir::Output_Failed",
     help: "A log, a packet file or an extracted file was not written.",
+    scope: "",
+    quiet: Some(60 * SECOND),
+};
+
+/// A packet file of a trigger has reached its limit.
+pub static DUMP_FULL: EventKind = EventKind {
+    name: "dump_full",
+    severity: Severity::Notice,
+    notice: "Weir::Dump_Full",
+    help: "A packet file of a trigger has reached its limit of packets or bytes: later packets are not in it.",
     scope: "",
     quiet: Some(60 * SECOND),
 };

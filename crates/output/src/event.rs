@@ -3,7 +3,7 @@
 use crate::figures::{counted, duration};
 use crate::row::Value;
 use crate::summary::scan_line;
-use weir_api::event::{CLOCK_LEAP, DISK_FULL, LINK_DOWN, OUTPUT_FAILED, STORE_FAILED};
+use weir_api::event::{CLOCK_LEAP, DISK_FULL, DUMP_FULL, LINK_DOWN, OUTPUT_FAILED, STORE_FAILED};
 use weir_api::{Event, EventState, Service, Trials};
 
 /// An event in words, as far as `width` columns hold them.
@@ -28,6 +28,9 @@ pub fn words(event: &Event, width: usize) -> String {
     }
     if kind == &STORE_FAILED || kind == &OUTPUT_FAILED {
         return format!("{subject} was not written");
+    }
+    if kind == &DUMP_FULL {
+        return format!("{subject} is full: later packets are not in it");
     }
     if kind == &CLOCK_LEAP {
         let side = |times, by, word: &str| match event.number(times) {

@@ -5,7 +5,7 @@
 //! identifier in the records, with an extension for the type that its content has.
 
 use crate::delivered::Delivered;
-use crate::failures::{self, Failures};
+use crate::failures::{self, Failures, FileTrouble};
 use crate::turns::Turns;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::collections::{BTreeMap, HashMap};
@@ -608,7 +608,7 @@ impl CarvedFiles {
     }
 
     fn note(&mut self, path: &Path, error: &io::Error) {
-        self.failures.note(path, failures::is_full(error));
+        self.failures.note(path, FileTrouble::of(failures::is_full(error)));
         if self.failed.is_none() {
             let named = io::Error::new(error.kind(), format!("{}: {error}", path.display()));
             eprintln!("weir: {named}");

@@ -627,6 +627,7 @@ impl Collector {
     fn take_events(&mut self, snapshot: &mut Snapshot) {
         let rows = self.events.interval(snapshot);
         self.triggers.count(&snapshot.ledger);
+        self.triggers.measure(|subscription| self.events.latest(subscription));
         self.emit_events(&rows);
     }
 

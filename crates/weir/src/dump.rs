@@ -6,7 +6,7 @@ mod lanes;
 mod order;
 
 use crate::cli;
-use crate::failures::Failures;
+use crate::failures::{Failures, FileTrouble};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use file::{Common, PacketFile};
 pub use file::{FileSpec, Has};
@@ -444,7 +444,7 @@ impl Outcome {
             stop.store(true, Ordering::Relaxed);
             return;
         }
-        failures.note(error.path(), error.is_full());
+        failures.note(error.path(), FileTrouble::of(error.is_full()));
         if self.trouble.is_none() && !self.reader_gone {
             if purpose != For::Screen {
                 eprintln!("weir: {error}");

@@ -108,6 +108,11 @@ impl Events {
         self.mutes = mutes;
     }
 
+    /// What the latest whole interval of a subscription came to, if it is compared with a threshold.
+    pub fn latest(&self, subscription: &str) -> Option<u64> {
+        self.judges.latest(subscription)
+    }
+
     /// Bytes of the open events.
     pub fn held(&self) -> usize {
         self.held

@@ -1,22 +1,48 @@
-//! Failures of the files that threads of their own write: packet files and extracted files. The collector makes events of
-//! them.
+//! What happens to the files that threads of their own write: packet files and extracted files. The collector makes events of
+//! it.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_api::event::{DISK_FULL, MAX_EVENTS, OUTPUT_FAILED};
+use weir_api::event::{DISK_FULL, DUMP_FULL, MAX_EVENTS, OUTPUT_FAILED};
 use weir_api::{Event, EventKind, Subject};
 
-/// Failures since they were taken last, by file and whether its disk is full. All clones share them.
+/// What happened to a file.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum FileTrouble {
+    /// It was not written.
+    Failed,
+    /// It was not written because its disk is full.
+    DiskFull,
+    /// It is a file of a trigger, and has reached its limit.
+    Full,
+}
+
+impl FileTrouble {
+    /// The failure of a file that was not written.
+    pub fn of(is_disk_full: bool) -> Self {
+        if is_disk_full { Self::DiskFull } else { Self::Failed }
+    }
+
+    fn kind(self) -> &'static EventKind {
+        match self {
+            Self::Failed => &OUTPUT_FAILED,
+            Self::DiskFull => &DISK_FULL,
+            Self::Full => &DUMP_FULL,
+        }
+    }
+}
+
+/// Failures since they were taken last, by file. All clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Failures(Arc<Mutex<BTreeMap<(String, bool), u64>>>);
+pub struct Failures(Arc<Mutex<BTreeMap<(String, FileTrouble), u64>>>);
 
 impl Failures {
-    /// Notes that a file was not written. Further files are not noted while there are as many as events can be open.
-    pub fn note(&self, path: &Path, is_full: bool) {
+    /// Notes what happened to a file. Further files are not noted while there are as many as events can be open.
+    pub fn note(&self, path: &Path, failure: FileTrouble) {
         let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (name_of(path), is_full);
+        let key = (name_of(path), failure);
         if failures.len() < MAX_EVENTS || failures.contains_key(&key) {
             *failures.entry(key).or_default() += 1;
         }
@@ -25,10 +51,8 @@ impl Failures {
     /// The failures since the last call as events without a time, ordered by file.
     pub fn take(&self) -> Vec<Event> {
         let failures = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        let event = |((name, is_full), count)| {
-            let kind = if is_full { &DISK_FULL } else { &OUTPUT_FAILED };
-            Event { count, ..event(kind, name) }
-        };
+        let event =
+            |((name, failure), count): ((_, FileTrouble), _)| Event { count, ..event(failure.kind(), name) };
         failures.into_iter().map(event).collect()
     }
 }
@@ -64,17 +88,22 @@ mod tests {
     fn failures_are_counted_by_file_within_a_bound() {
         let failures = Failures::default();
         for path in ["/home/ann/a.pcap", "/var/a.pcap", "b.pcap"] {
-            failures.clone().note(Path::new(path), true);
+            failures.clone().note(Path::new(path), FileTrouble::DiskFull);
         }
-        failures.note(Path::new("b.pcap"), false);
+        failures.note(Path::new("b.pcap"), FileTrouble::Failed);
+        failures.note(Path::new("c.pcapng"), FileTrouble::Full);
         let found = failures.take();
         let shown: Vec<_> = found.iter().map(|e| (e.kind.name, e.subject.to_string(), e.count)).collect();
-        let expected =
-            [("disk_full", "a.pcap", 2), ("output_failed", "b.pcap", 1), ("disk_full", "b.pcap", 1)];
+        let expected = [
+            ("disk_full", "a.pcap", 2),
+            ("output_failed", "b.pcap", 1),
+            ("disk_full", "b.pcap", 1),
+            ("dump_full", "c.pcapng", 1),
+        ];
         assert_eq!(shown, expected.map(|(kind, name, count)| (kind, name.to_owned(), count)));
         assert!(failures.take().is_empty());
         for n in 0..2 * MAX_EVENTS {
-            failures.note(Path::new(&format!("{n}.pcap")), false);
+            failures.note(Path::new(&format!("{n}.pcap")), FileTrouble::Failed);
         }
         assert_eq!(failures.take().len(), MAX_EVENTS);
     }

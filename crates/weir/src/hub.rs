@@ -9,6 +9,7 @@ use crate::delivered::Destinations;
 use crate::desk::{Described, Desk};
 use crate::memory::{Load, Share};
 use crate::recent::Recent;
+use crate::triggers::Board;
 use axum::body::Bytes;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -102,6 +103,8 @@ pub struct Hub {
     answers: OnceLock<usize>,
     /// What is counted of logs and packet files.
     destinations: OnceLock<Destinations>,
+    /// What the triggers of a run do at present.
+    board: OnceLock<Arc<Board>>,
     /// Tables of functions that the store does not have yet.
     recent: Mutex<Arc<Recent>>,
 }
@@ -138,6 +141,7 @@ impl Hub {
             tables: Mutex::default(),
             answers: OnceLock::new(),
             destinations: OnceLock::new(),
+            board: OnceLock::new(),
             recent: Mutex::default(),
         }
     }
@@ -209,6 +213,16 @@ impl Hub {
     /// Sets where the run counts what it delivers, once.
     pub fn set_destinations(&self, destinations: Destinations) {
         let _ = self.destinations.set(destinations);
+    }
+
+    /// Sets what the triggers of a run over links do at present, once.
+    pub fn set_board(&self, board: Arc<Board>) {
+        let _ = self.board.set(board);
+    }
+
+    /// What the triggers of a run do at present; `None` without triggers.
+    pub fn board(&self) -> Option<Arc<Board>> {
+        self.board.get().cloned()
     }
 
     /// What is counted of logs and packet files; none without a run.

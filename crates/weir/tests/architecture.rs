@@ -158,7 +158,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 /// The files that open others by their path, without the checks of `weir_files::read_named`: none of these paths comes from a
 /// configuration, an expression or a client. They are captures, the program's own outputs, files of the kernel, and paths of the
 /// command line, which may be pipes.
-const OPENERS: [&str; 18] = [
+const OPENERS: [&str; 19] = [
     "capture/src/file/input.rs",
     "capture/src/interface.rs",
     "capture/src/write/repair.rs",
@@ -175,6 +175,7 @@ const OPENERS: [&str; 18] = [
     "weir/src/run/request.rs",
     "weir/src/serve/mod.rs",
     "weir/src/serve/owner.rs",
+    "weir/src/serve/routes/dumps.rs",
     "weir/src/signals.rs",
     "weir/src/syslog.rs",
 ];

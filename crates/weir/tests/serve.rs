@@ -325,10 +325,11 @@ fn over_a_range(document: &Value) -> Vec<String> {
 
 /// Routes whose answers have no numbers over a time: what is there, what is running, single flows and events with times of
 /// their own, and packets of exactly the times that are asked for.
-const WITHOUT_BASIS: [&str; 16] = [
+const WITHOUT_BASIS: [&str; 17] = [
     "/api/openapi.json",
     "/api/v1/charts",
     "/api/v1/config",
+    "/api/v1/dumps",
     "/api/v1/events",
     "/api/v1/fields",
     "/api/v1/filter",
@@ -587,7 +588,11 @@ fn every_documented_route_is_answered() {
     }
     let id = server.json("/api/v1/flows?limit=1")["rows"][0]["id"].as_str().unwrap().to_owned();
     for (path, methods) in paths.iter().filter(|(path, _)| *path != "/api/v1/live") {
-        let path = path.replace("{id}", &id).replace("{table}", "dns").replace("{number}", "1");
+        let path = path
+            .replace("{id}", &id)
+            .replace("{table}", "dns")
+            .replace("{number}", "1")
+            .replace("{name}", "x");
         let mut needed: Vec<String> = methods["get"]["parameters"]
             .as_array()
             .into_iter()
@@ -604,8 +609,9 @@ fn every_documented_route_is_answered() {
         if path.ends_with("/series/data") {
             needed.push("ids=ledger/caught".to_owned());
         }
-        // A run over files has no subscriptions of clients.
-        let expected = if path.starts_with("/api/v1/subscriptions/") { 404 } else { 200 };
+        // A run over files has no subscriptions of clients, and this one no triggers.
+        let is_absent = path.starts_with("/api/v1/subscriptions/") || path.starts_with("/api/v1/dumps/");
+        let expected = if is_absent { 404 } else { 200 };
         match methods.get("get") {
             Some(_) => drop(server.get(&format!("{path}?{}", needed.join("&"))).is(expected)),
             None => {
@@ -621,6 +627,42 @@ fn every_documented_route_is_answered() {
                 assert!(expected.contains(&answer.status), "{path}: {}", answer.status);
             }
         }
+    }
+}
+
+/// The triggers of a run have their values beside their thresholds, and their files are listed and downloaded.
+#[test]
+fn the_files_of_triggers_are_listed_and_downloaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let dumps = folder.path().join("dumps");
+    let trigger = |name: &str, keys: &str| {
+        format!("[[trigger]]\nname = {name:?}\nwhen = \"packets\"\n{keys}\nto = {:?}\n", text(&dumps))
+    };
+    let tables = trigger("some", "above = 1\nbefore = \"1s\"\nafter = \"1s\"\nlimit = \"1G\"")
+        + &trigger("none", "above = 1000000000\nover = \"10s\"");
+    let config = put(folder.path(), "weir.toml", tables.as_bytes());
+    let server = Server::open(&["-c", text(&config)]);
+    assert!(eventually(|| !array(&server.json("/api/v1/dumps"), "files").is_empty()), "no file");
+    let answer = server.json("/api/v1/dumps");
+    let [some, none] = &array(&answer, "triggers")[..] else { panic!("{answer}") };
+    assert_eq!(
+        (&some["name"], &some["unit"], &some["above"]),
+        (&"some".into(), &"packets".into(), &1.0.into())
+    );
+    assert_eq!((&some["limit"], &some["ring_seconds"]), (&(1_u64 << 30).into(), &Value::Null));
+    assert_eq!((&none["files"], &none["when"]), (&0.into(), &"packets in 10 s".into()));
+    assert!(none["value"].is_u64(), "{none}");
+    let file = &answer["files"][0];
+    assert!(file["reason"].as_str().unwrap().contains("trigger some: packets"), "{file}");
+    assert_eq!(file["open"], false);
+    let path = format!("/api/v1/dumps/{}", file["name"].as_str().unwrap());
+    let read = server.get(&path).is(200);
+    assert_eq!(read.body.len() as u64, file["bytes"].as_u64().unwrap());
+    assert_eq!(read.body, std::fs::read(dumps.join(file["name"].as_str().unwrap())).unwrap());
+    assert_eq!(read.headers["content-length"], read.body.len().to_string());
+    // Names are those of the list, and no paths.
+    for name in ["x", "..%2Fweir.toml", "none.20260101T000000.000000Z.pcapng"] {
+        server.get(&format!("/api/v1/dumps/{name}")).is(404);
     }
 }
 

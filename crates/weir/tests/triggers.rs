@@ -99,6 +99,38 @@ fn a_number_that_swings_opens_one_file() {
     assert_eq!(files(&dumps).len(), 1);
 }
 
+/// A capture with these numbers of packets in its seconds.
+fn seconds_of(numbers: &[u64]) -> Vec<u8> {
+    let mut packets = Vec::new();
+    for (second, number) in (1_000..).zip(numbers) {
+        packets.extend((0..*number).map(|n| (second * SECOND + n * 1_000_000, datagram(2, n as usize))));
+    }
+    pcap(1, &packets)
+}
+
+/// A trigger stays on down to a lower number, and goes on when its number has passed for some time.
+#[test]
+fn a_trigger_goes_off_below_a_lower_number_and_on_after_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = |numbers: &[u64], keys: &str| {
+        let dumps = folder.path().join("dumps");
+        let _ = fs::remove_dir_all(&dumps);
+        let capture = put(folder.path(), "x.pcap", &seconds_of(numbers));
+        let keys = format!("when = \"packets\"\nabove = 40\nover = \"1s\"\nrearm = \"3s\"\n{keys}");
+        let config = put(folder.path(), "weir.toml", configuration(&dumps, &keys).as_bytes());
+        weir(["-q", "-c", text(&config), text(&capture)]).exits(0);
+        files(&dumps).into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    let swings = [50, 36, 36, 36, 36, 36, 50];
+    assert_eq!(written(&swings, "").len(), 1);
+    assert_eq!(written(&swings, "below = 36").len(), 2);
+    assert_eq!(written(&swings, "below = 35.5").len(), 1);
+    let last = written(&[50, 10, 50, 50, 10, 50, 50, 50, 10], "hold = \"3s\"");
+    // The third second without a break is 1,007 s after the epoch.
+    assert_eq!(last, ["burst.19700101T001647.000000Z.pcapng"]);
+    assert!(written(&[50, 50, 10, 50, 50], "hold = \"3s\"").is_empty());
+}
+
 /// Limits of packets, bytes, lengths and files hold, and the summary says what they cost.
 #[test]
 fn limits_hold_and_are_said() {
@@ -250,7 +282,7 @@ fn a_file_says_why_it_was_written() {
     assert_eq!(name, "burst.19700101T001650.000000Z.pcapng");
     let text = String::from_utf8_lossy(bytes);
     for part in [
-        "trigger burst: packets, event name burst above 40 over 1 where udp",
+        "trigger burst: packets, event name burst above 40 over 1 keep 32 where udp",
         "event burst of all, 1970-01-01T00:16:50.000000000Z",
         "numbers: least 51, most 51",
         "packets: udp",
@@ -387,4 +419,39 @@ fn a_file_of_a_link_begins_before_its_event() {
         assert!(read.text().contains("in time order"), "{}", read.text());
         assert!(ran.text().contains("1 packet file of triggers"), "{}", ran.text());
     }
+}
+
+/// A file that goes while it is written is an event, and the rest of the packets goes to a new one.
+#[test]
+fn a_file_that_goes_while_it_is_written_is_begun_again() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (dumps, logs) = (folder.path().join("dumps"), folder.path().join("logs"));
+    let keys = format!(
+        "when = \"packets\"\nabove = 500\nover = \"1s\"\nafter = \"60s\"\nfilter = \"udp\"\n\
+         [output]\nlog = [\"events\"]\ndir = {:?}",
+        text(&logs)
+    );
+    fs::create_dir(&logs).unwrap();
+    let config = put(folder.path(), "weir.toml", configuration(&dumps, &keys).as_bytes());
+    let child = net.start(&["-i", "far", "-c", text(&config), "--user", "root"]);
+    assert_eq!(net.send(3_000), 3_000);
+    let is_there = || dumps.exists() && !files(&dumps).is_empty();
+    assert!(eventually(is_there), "no file");
+    let first: Vec<_> = fs::read_dir(&dumps).unwrap().flatten().collect();
+    first.iter().for_each(|file| fs::remove_file(file.path()).unwrap());
+    assert!(eventually(|| net.send(10) == 10 && is_there()), "no second file");
+    assert_eq!(net.send(7), 7);
+    // The packets are written when all workers have reached their time.
+    thread::sleep(Duration::from_millis(2_500));
+    signal(&child, "INT");
+    let ran = finish(child).exits(4);
+    assert!(ran.stderr.contains("removed while it was written"), "{}", ran.stderr);
+    assert!(ran.text().contains("1 FAILED"), "{}", ran.text());
+    let written = files(&dumps);
+    let [(name, _)] = written.as_slice() else { panic!("{} files", written.len()) };
+    assert!(packets_of(&dumps.join(name), "udp") >= 7, "{}", ran.text());
+    let log: String =
+        files(&logs).iter().map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()).collect();
+    assert!(log.contains("output_failed"), "{log}");
 }

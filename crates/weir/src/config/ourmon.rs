@@ -635,8 +635,8 @@ mod tests {
                 "/topn_scans: : { fanout = \"addresses\", show = 10 }",
                 "/topn_port_scans: : { fanout = \"ports\", show = 10 }",
                 &format!("/dns_include: dns: {{ watch = \"{names}\", name = \"dns_include\" }}"),
-                "/trigger worm: : \"syn\" { event = \"worm\", column = \"worms\", above = 30, quiet = 30 }",
-                "/trigger udpweight: : \"udp\" { event = \"udpweight\", column = \"weight\", above = 1000000, quiet = 30 }",
+                "/trigger worm: : \"syn\" { event = \"worm\", column = \"worms\", above = 30, quiet = 30, keep = 24 }",
+                "/trigger udpweight: : \"udp\" { event = \"udpweight\", column = \"weight\", above = 1000000, quiet = 30, keep = 800000 }",
             ]
         );
         let by_flow = plan.iter().filter(|spec| spec.level == Level::Flow).map(|spec| &*spec.name);

@@ -135,6 +135,15 @@ impl Judges {
         of_drops.into_iter().chain(judges.into_iter().flat_map(|(_, judges)| finished(judges))).collect()
     }
 
+    /// What the latest whole interval of a subscription came to, in the unit of the threshold it is compared with.
+    pub fn latest(&self, subscription: &str) -> Option<u64> {
+        let is_of = |judging: &&Judging| {
+            judging.origin.as_ref().is_some_and(|origin| *origin.subscription == *subscription)
+        };
+        let judges = self.judges.values().flatten().chain(&self.of_drops);
+        judges.filter(is_of).filter_map(|judging| judging.judge.latest()).max()
+    }
+
     /// Bytes that the judges hold.
     pub fn held(&self) -> usize {
         self.judges.values().flatten().chain(&self.of_drops).map(|judging| judging.judge.held()).sum()

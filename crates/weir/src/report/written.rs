@@ -6,7 +6,7 @@
 use super::gather::{self, Wanted};
 use super::text;
 use crate::database;
-use crate::failures::{Failures, is_full};
+use crate::failures::{Failures, FileTrouble, is_full};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -52,7 +52,7 @@ impl Writing {
             written.until = written.stored().ok().flatten().map(|(_, last)| last);
             while is_over.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 if let Err(Failure { path, error }) = written.pass(false) {
-                    failures.note(&path, is_full(&error));
+                    failures.note(&path, FileTrouble::of(is_full(&error)));
                 }
             }
             written

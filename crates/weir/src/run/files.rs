@@ -16,7 +16,7 @@ use crate::offline::{self, Input};
 use crate::printer::print_until;
 use crate::privileges;
 use crate::report::written;
-use crate::triggers::{self, Triggers};
+use crate::triggers::{self, Board, Triggers};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir_capture::{Files, ReadAhead, ReadOptions};
@@ -100,7 +100,13 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     drop((to, routes));
     let mut collector = run.collector(outputs, workers);
     collector.take_from(&room);
-    collector.trigger(Triggers::new(&run.request.triggers));
+    let mut triggers = Triggers::new(&run.request.triggers);
+    if let Some(beside) = &run.beside {
+        let board = Arc::new(Board::new(triggers.specs(), 0));
+        beside.hub.set_board(Arc::clone(&board));
+        triggers.show(board);
+    }
+    collector.trigger(triggers);
     let pool = run.workers(workers, &run.turns);
     let progress = Progress::new(!options.quiet);
     let plan = run.plan();

@@ -17,7 +17,7 @@ use crate::online::{self, LiveClock};
 use crate::printer::Printer;
 use crate::privileges::{self, helper};
 use crate::report::written::Writing;
-use crate::triggers::{LiveDumps, LiveWith, Preroll, Triggers};
+use crate::triggers::{Board, LiveDumps, LiveWith, Preroll, Triggers};
 use crate::web_service::Changes;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use std::collections::VecDeque;
@@ -145,8 +145,10 @@ fn trigger(
     if run.request.triggers.is_empty() {
         return VecDeque::new();
     }
+    let mut triggers = Triggers::new(&run.request.triggers);
+    let board = Arc::new(Board::new(triggers.specs(), workers));
     let (dumps, prerolls) = LiveDumps::start(LiveWith {
-        triggers: &run.request.triggers,
+        triggers: triggers.specs(),
         workers,
         memory: run.division.prerolls,
         desk: &run.desk,
@@ -154,8 +156,12 @@ fn trigger(
         interval: run.request.interval,
         interfaces,
         failures: run.failures.clone(),
+        board: &board,
     });
-    let mut triggers = Triggers::new(&run.request.triggers);
+    if let Some(beside) = &run.beside {
+        beside.hub.set_board(Arc::clone(&board));
+    }
+    triggers.show(board);
     triggers.write_at_once(dumps);
     collector.trigger(triggers);
     prerolls.into()

@@ -61,7 +61,10 @@ pub fn write_files(opened: &[Opened], captures: &Captures<'_>) -> Result<Outcome
             }
         }
         read_once(&mut dumps, captures, of_run.as_ref())?;
-        dumps.into_iter().for_each(|(_, file)| file.finish(&mut outcome));
+        for (_, file) in dumps {
+            let failed = file.finish(&mut outcome);
+            outcome.failed.extend(failed);
+        }
         if captures.stop.load(Ordering::Relaxed) {
             break;
         }

@@ -1,6 +1,8 @@
 //! A packet file of a trigger.
 
+use super::kept::stamp;
 use super::{DumpSpec, Opened, Outcome};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -119,6 +121,34 @@ impl DumpFile {
         !self.is_full && self.failed.is_none()
     }
 
+    /// Whether it has reached a limit of its own.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Whether it is being written without an error.
+    pub fn is_written(&self) -> bool {
+        self.writer.is_some() && self.failed.is_none()
+    }
+
+    /// The path at which it is written, which is not its own until it ends; `None` without packets.
+    pub fn place(&self) -> Option<&Path> {
+        self.writer.as_ref()?.place().map(|place| place.written.as_path())
+    }
+
+    /// Fails if it is no longer in its directory.
+    pub fn look(&mut self) {
+        if self.is_written() && self.place().is_some_and(|path| !path.exists()) {
+            let source =
+                Arc::new(io::Error::new(io::ErrorKind::NotFound, "it was removed while it was written"));
+            self.failed = Some(WriteError::Write {
+                path: self.path.display().to_string(),
+                packets: self.packets,
+                source,
+            });
+        }
+    }
+
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
@@ -219,8 +249,8 @@ impl DumpFile {
         }
     }
 
-    /// Closes the file and adds it to the outcome.
-    pub fn finish(self, outcome: &mut Outcome) {
+    /// Closes the file and adds it to the outcome. Returns what failed, in words.
+    pub fn finish(self, outcome: &mut Outcome) -> Option<String> {
         let Self { opened: Opened { trigger, .. }, path, writer, mut failed, is_full, lost, .. } = self;
         outcome.lost += lost;
         match writer {
@@ -237,9 +267,7 @@ impl DumpFile {
             None if failed.is_none() => outcome.empty += 1,
             None => {}
         }
-        if let Some(error) = failed {
-            outcome.failed.push(format!("trigger {}: {}: {error}", trigger.name, path.display()));
-        }
+        failed.map(|error| format!("trigger {}: {}: {error}", trigger.name, path.display()))
     }
 }
 
@@ -251,25 +279,4 @@ fn lost(ledger: &Ledger) -> String {
          those are not in this file",
         capture.dropped, capture.interface_dropped
     )
-}
-
-/// A time in UTC for the name of a file, without colons: `20261129T093000.123456Z`.
-fn stamp(time: u64) -> String {
-    let text = rfc3339(time);
-    let mut stamp: String = text.chars().filter(|c| !matches!(c, '-' | ':')).collect();
-    // To the microsecond: nine digits of a fraction, then Z.
-    stamp.truncate("20261129T093000.123456".len());
-    stamp.push('Z');
-    stamp
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_have_the_time_in_utc() {
-        assert_eq!(stamp(1_795_225_568_985_123_456), "20261121T014608.985123Z");
-        assert_eq!(stamp(1_795_225_568_000_000_000), "20261121T014608.000000Z");
-    }
 }

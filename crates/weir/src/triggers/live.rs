@@ -2,12 +2,13 @@
 //! writes.
 
 use super::file::{DumpFile, Wanted};
+use super::kept::{Kept, Removed, remove_oldest};
 use super::orders::{LATE, Order, Orders, Shipment};
 use super::preroll::{Preroll, Ring};
-use super::{Opened, Outcome, TriggerSpec};
+use super::{Board, Opened, Outcome, TriggerSpec};
 use crate::desk::Desk;
 use crate::dump::{Lanes, memory};
-use crate::failures::Failures;
+use crate::failures::{Failures, FileTrouble};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use std::fs;
 use std::path::Path;
@@ -23,6 +24,8 @@ use weir_wire::{PacketBuf, Time};
 
 /// Time for which a file waits for the rings of all workers.
 const RINGS: Duration = Duration::from_secs(2);
+/// Time after which a file that could not be written is tried again, and after which the thread looks whether one is still there.
+const RETRY: Duration = Duration::from_secs(1);
 /// Interval at which the thread looks at the clock.
 const TICK: Duration = Duration::from_millis(200);
 /// Maximum number of shipments in the queue.
@@ -44,7 +47,7 @@ pub struct LiveDumps {
 /// What the files of triggers of a live run need.
 pub struct LiveWith<'r> {
     /// The triggers.
-    pub triggers: &'r [TriggerSpec],
+    pub triggers: &'r [Arc<TriggerSpec>],
     /// Number of workers.
     pub workers: usize,
     /// Bytes of memory for all rings, and for the queue to the writer.
@@ -59,15 +62,19 @@ pub struct LiveWith<'r> {
     pub interfaces: &'r [InterfaceInfo],
     /// Takes failures.
     pub failures: Failures,
+    /// What the triggers do at present.
+    pub board: &'r Arc<Board>,
 }
 
 impl LiveDumps {
     /// Starts the writer. Returns the part of each worker.
     pub fn start(with: LiveWith<'_>) -> (Self, Vec<Preroll>) {
-        let LiveWith { triggers, workers, memory, desk, options, interval, interfaces, failures } = with;
+        let LiveWith { triggers, workers, memory, desk, options, interval, interfaces, failures, board } =
+            with;
         let (to, from) = crossbeam_channel::bounded(QUEUE);
         let room = memory / 8;
         let orders = Arc::new(Orders {
+            board: Arc::clone(board),
             latest: AtomicU64::new(0),
             open: Mutex::default(),
             to,
@@ -79,7 +86,7 @@ impl LiveDumps {
         let lengths = triggers.iter().map(|trigger| trigger.dump.snaplen);
         let snaplen = lengths.reduce(|one, other| if one == 0 || other == 0 { 0 } else { one.max(other) });
         // An interval has ended when its event begins, and its packets are wanted.
-        let over = triggers.iter().filter_map(TriggerSpec::over).max().unwrap_or(interval);
+        let over = triggers.iter().filter_map(|trigger| trigger.over()).max().unwrap_or(interval);
         let span = span + over + 2 * LATE;
         let each = (memory - room) / workers.max(1);
         let ring = || Ring::new(each, span, snaplen.unwrap_or_default());
@@ -161,12 +168,17 @@ struct Writer {
 /// A file that is being written.
 struct Writing {
     order: Arc<Order>,
-    file: DumpFile,
+    /// `None` while it cannot be written: packets are lost until it is tried again.
+    file: Option<DumpFile>,
     /// Packets in the order of their times.
     lanes: Lanes,
     /// The time that each worker has reached; `None` until it has sent its ring.
     reached: Vec<Option<Time>>,
     begun: Instant,
+    /// When the file was looked for in its directory.
+    looked: Instant,
+    /// Whether the board has the place of the file.
+    is_shown: bool,
 }
 
 impl Writer {
@@ -207,6 +219,14 @@ impl Writer {
     }
 
     fn begin(&mut self, order: Arc<Order>) {
+        let file = Some(self.file_of(&order));
+        let (lanes, reached) = (Lanes::new(self.workers), vec![None; self.workers]);
+        let now = Instant::now();
+        self.files.push(Writing { order, file, lanes, reached, begun: now, looked: now, is_shown: false });
+    }
+
+    /// A file for the packets of an order from now on. Older files of its trigger leave.
+    fn file_of(&mut self, order: &Arc<Order>) -> DumpFile {
         let spec = &order.opened.trigger;
         // What the open files of the trigger may take is not there for this one.
         let is_of_trigger = |one: &&Writing| Arc::ptr_eq(&one.order.opened.trigger, spec);
@@ -217,123 +237,125 @@ impl Writer {
         let kept = Kept { files: spec.dump.files as usize, bytes: left.map(|left| left - room) };
         let removed = match room {
             // Nothing will be written, so that nothing leaves.
-            0 => Ok(0),
+            0 => Ok(Removed::default()),
             _ => remove_oldest(&spec.dump.to, &spec.name, &kept),
         };
-        self.outcome.removed += removed.as_ref().copied().unwrap_or_default();
-        if let Err(error) = removed {
-            self.outcome.failed.push(format!("trigger {}: {}: {error}", spec.name, spec.dump.to.display()));
+        match removed {
+            Ok(removed) => {
+                self.outcome.removed += removed.files;
+                self.orders.board.removes(spec, removed);
+            }
+            Err(error) => {
+                let folder = spec.dump.to.display();
+                self.outcome.failed.push(format!("trigger {}: {folder}: {error}", spec.name));
+            }
         }
-        let files = &self.files;
-        let is_taken = |path: &Path| path.exists() || files.iter().any(|one| one.file.path() == path);
+        let open = || self.files.iter().filter_map(|one| one.file.as_ref());
+        let is_taken = |path: &Path| path.exists() || open().any(|file| file.path() == path);
         let file = DumpFile::new(&order.opened, &order.wanted, Arc::new(room.into()), is_taken);
-        let (lanes, reached) = (Lanes::new(self.workers), vec![None; self.workers]);
-        self.files.push(Writing { order, file, lanes, reached, begun: Instant::now() });
+        self.orders.board.opens(spec, file.path());
+        file
     }
 
     /// Writes the packets that need not wait for a worker, and closes files that have all.
     fn write(&mut self, is_end: bool) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-        let mut closed = Vec::new();
-        for (at, one) in self.files.iter_mut().enumerate() {
-            let has_rings = one.reached.iter().all(Option::is_some) || one.begun.elapsed() >= RINGS || is_end;
-            if !has_rings {
+        for at in (0..self.files.len()).rev() {
+            let Some(one) = self.files.get_mut(at) else { continue };
+            if !one.write(now, &self.interfaces, is_end) {
                 continue;
             }
-            let reached: Vec<Time> = one.reached.iter().map(|time| time.unwrap_or_default()).collect();
-            let until = if is_end { u64::MAX } else { now.saturating_sub(LATE) };
-            let (file, interfaces) = (&mut one.file, &self.interfaces);
-            one.lanes.write_until(&reached, Time(until), usize::MAX, |batch| {
-                batch.packets().for_each(|packet| file.write(&packet, interfaces));
-            });
+            one.look();
+            one.show(&self.orders.board);
             let is_over = now > one.order.wanted.until.saturating_add(2 * LATE);
-            if is_end || is_over || !one.file.is_open() {
-                closed.push(at);
+            let is_full = one.file.as_ref().is_some_and(DumpFile::is_full);
+            if is_end || is_over || is_full {
+                let Writing { order, file, .. } = self.files.swap_remove(at);
+                order.is_done.store(true, Ordering::Relaxed);
+                match file {
+                    Some(file) => self.close(file, &order),
+                    None => self.outcome.lost += order.lost.load(Ordering::Relaxed),
+                }
+                continue;
+            }
+            if let Some(failed) = one.file.take_if(|file| !file.is_open()) {
+                let order = Arc::clone(&one.order);
+                self.close(failed, &order);
+            } else if one.file.is_none() && one.looked.elapsed() >= RETRY {
+                let order = Arc::clone(&one.order);
+                self.begin_again(at, &order);
             }
         }
-        for at in closed.into_iter().rev() {
-            let Writing { order, mut file, .. } = self.files.swap_remove(at);
-            order.is_done.store(true, Ordering::Relaxed);
-            file.lose(order.lost.load(Ordering::Relaxed));
-            // The ledger of a run is that of all its interfaces.
-            if self.interfaces.len() == 1 {
-                file.count(&self.orders.ledger.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Goes on with a new file where one could not be written. Its directory may have been removed.
+    fn begin_again(&mut self, at: usize, order: &Arc<Order>) {
+        // An error shows when the file is created.
+        let _ = fs::create_dir_all(&order.opened.trigger.dump.to);
+        let file = self.file_of(order);
+        if let Some(one) = self.files.get_mut(at) {
+            (one.file, one.looked, one.is_shown) = (Some(file), Instant::now(), false);
+        }
+    }
+
+    /// Closes a file, and says what became of it.
+    fn close(&mut self, mut file: DumpFile, order: &Order) {
+        file.lose(order.lost.swap(0, Ordering::Relaxed));
+        // The ledger of a run is that of all its interfaces.
+        if self.interfaces.len() == 1 && file.is_written() {
+            file.count(&self.orders.ledger.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        let (path, is_disk_full, is_full) = (file.path().to_owned(), file.has_full_disk(), file.is_full());
+        let error = file.finish(&mut self.outcome);
+        self.orders.board.closes(&order.opened.trigger, &path, error.is_some());
+        if let Some(error) = error {
+            self.failures.note(&path, FileTrouble::of(is_disk_full));
+            // A file that is tried again fails in the same words.
+            if !self.outcome.failed.contains(&error) {
+                eprintln!("weir: {}", printable(&error));
+                self.outcome.failed.push(error);
             }
-            let before = self.outcome.failed.len();
-            let (path, is_full) = (file.path().to_owned(), file.has_full_disk());
-            file.finish(&mut self.outcome);
-            if let Some(error) = self.outcome.failed.get(before) {
-                self.failures.note(&path, is_full);
-                eprintln!("weir: {}", printable(error));
-            }
+        } else if is_full {
+            self.failures.note(&path, FileTrouble::Full);
         }
     }
 }
 
-/// What is kept of the files of a trigger beside a new one.
-struct Kept {
-    /// Maximum number of files, with the new one.
-    files: usize,
-    /// Maximum bytes of the others.
-    bytes: Option<u64>,
-}
-
-/// Removes the oldest files of a trigger, so that there is room for one more. Returns their number.
-fn remove_oldest(directory: &Path, name: &str, kept: &Kept) -> std::io::Result<u64> {
-    let is_it = |file: &str| {
-        let rest = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
-        rest.is_some_and(|rest| rest.ends_with(".pcapng") && rest.starts_with(|c: char| c.is_ascii_digit()))
-    };
-    let mut files = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let Some(file) = entry.file_name().to_str().filter(|file| is_it(file)).map(str::to_owned) else {
-            continue;
-        };
-        files.push((file, entry.metadata()?.len()));
-    }
-    // Names have the time: they are in its order.
-    files.sort();
-    let surplus = (files.len() + 1).saturating_sub(kept.files);
-    let mut bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
-    let mut removed = 0;
-    for (at, (file, length)) in files.iter().enumerate() {
-        if at >= surplus && kept.bytes.is_none_or(|most| bytes <= most) {
-            break;
+impl Writing {
+    /// Writes the packets that need not wait for a worker. Returns whether the rings of all workers are here.
+    fn write(&mut self, now: u64, interfaces: &[InterfaceInfo], is_end: bool) -> bool {
+        let has_rings = self.reached.iter().all(Option::is_some) || self.begun.elapsed() >= RINGS || is_end;
+        if !has_rings {
+            return false;
         }
-        fs::remove_file(directory.join(file))?;
-        bytes -= length;
-        removed += 1;
+        let reached: Vec<Time> = self.reached.iter().map(|time| time.unwrap_or_default()).collect();
+        let until = if is_end { u64::MAX } else { now.saturating_sub(LATE) };
+        let (file, order) = (&mut self.file, &self.order);
+        self.lanes.write_until(&reached, Time(until), usize::MAX, |batch| match file {
+            Some(file) => batch.packets().for_each(|packet| file.write(&packet, interfaces)),
+            None => drop(order.lost.fetch_add(batch.slots.len() as u64, Ordering::Relaxed)),
+        });
+        true
     }
-    Ok(removed)
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// Shows where the file is written, once.
+    fn show(&mut self, board: &Board) {
+        if !self.is_shown
+            && let Some(file) = &self.file
+            && let Some(place) = file.place()
+        {
+            board.places(&self.order.opened.trigger, file.path(), place);
+            self.is_shown = true;
+        }
+    }
 
-    #[test]
-    fn the_oldest_files_of_a_trigger_leave() {
-        let folder = tempfile::tempdir().unwrap();
-        let names = ["x.20260101T000000.000000Z", "x.20260102T000000.000000Z", "x.20260103T000000.000000Z-2"];
-        let others = ["y.20260101T000000.000000Z.pcapng", "x.pcapng", "x.notes"];
-        let names: Vec<String> = names.iter().map(|name| format!("{name}.pcapng")).collect();
-        names
-            .iter()
-            .map(String::as_str)
-            .chain(others)
-            .for_each(|name| fs::write(folder.path().join(name), "").unwrap());
-        let keep = |files, bytes| remove_oldest(folder.path(), "x", &Kept { files, bytes }).unwrap();
-        assert_eq!(keep(3, None), 1);
-        let is_there = |name: &str| folder.path().join(name).exists();
-        assert_eq!(names.iter().map(|name| is_there(name)).collect::<Vec<_>>(), [false, true, true]);
-        // Two files of ten bytes.
-        names.iter().skip(1).for_each(|name| fs::write(folder.path().join(name), "0123456789").unwrap());
-        assert_eq!(keep(9, Some(20)), 0);
-        assert_eq!(keep(9, Some(19)), 1);
-        assert_eq!(names.iter().map(|name| is_there(name)).collect::<Vec<_>>(), [false, false, true]);
-        assert_eq!(keep(1, Some(100)), 1);
-        assert!(!names.iter().any(|name| is_there(name)));
-        assert!(others.iter().all(|name| is_there(name)));
+    /// Finds out whether the file was removed while it is written, once in a while.
+    fn look(&mut self) {
+        if let Some(file) = &mut self.file
+            && self.looked.elapsed() >= RETRY
+        {
+            self.looked = Instant::now();
+            file.look();
+        }
     }
 }

@@ -6,12 +6,16 @@
 //! its latest packets, and sends those that a file asks for to a thread that writes.
 
 mod again;
+mod board;
 mod file;
+mod kept;
 mod live;
 mod orders;
 mod preroll;
 
 pub use again::{Captures, write_files};
+pub use board::{Board, State};
+pub use kept::{files_of, time_of};
 pub use live::{LiveDumps, LiveWith};
 pub use preroll::Preroll;
 
@@ -164,6 +168,23 @@ impl TriggerSpec {
         }
     }
 
+    /// The name of the subscription whose events are its own.
+    fn judged(&self) -> Option<&str> {
+        match &self.decided {
+            Decided::By(SubscriptionSpec { name, .. }) | Decided::ByDrops { name, .. } => Some(name),
+            Decided::Elsewhere(_) => None,
+        }
+    }
+
+    /// The call of `event` that decides; `None` if the events of others do.
+    pub fn judging(&self) -> Option<&FunctionCall> {
+        match &self.decided {
+            Decided::By(subscription) => subscription.functions.iter().find(|call| call.name == "event"),
+            Decided::ByDrops { event, .. } => Some(event),
+            Decided::Elsewhere(_) => None,
+        }
+    }
+
     /// The subscription that it has of its own.
     pub fn subscription(&self) -> Option<&SubscriptionSpec> {
         match &self.decided {
@@ -193,28 +214,55 @@ impl TriggerSpec {
 
     /// Nanoseconds that are compared with its threshold as a whole; `None` for an interval of the run, or for the events of others.
     pub fn over(&self) -> Option<u64> {
-        match &self.decided {
-            Decided::By(subscription) => over(subscription),
-            Decided::ByDrops { event, .. } => over_of(event),
-            Decided::Elsewhere(_) => None,
-        }
+        self.judging().and_then(over_of)
     }
 
     /// What decided, in words: the functions and their threshold.
     fn formula(&self) -> String {
+        self.words(|_| true)
+    }
+
+    /// What is compared with its threshold, in words.
+    pub fn measured(&self) -> String {
+        let measured = self.words(|call| call.name != "event");
+        match self.over() {
+            Some(over) => format!("{measured} in {} s", over / SECOND),
+            None => measured,
+        }
+    }
+
+    /// The unit of what is compared, if the function has one.
+    pub fn unit(&self) -> &str {
+        match &self.decided {
+            Decided::By(subscription) => {
+                let mut names = subscription.functions.iter().map(|call| &*call.name);
+                names.find(|name| matches!(*name, "packets" | "bytes")).unwrap_or_default()
+            }
+            Decided::ByDrops { .. } => "packets",
+            Decided::Elsewhere(_) => "",
+        }
+    }
+
+    /// The calls that are shown, and the expression of their packets.
+    fn words(&self, is_shown: impl Fn(&FunctionCall) -> bool) -> String {
         let call = |call: &FunctionCall| {
             let arguments = call.arguments.iter().map(|(name, value)| format!(" {name} {value}"));
             arguments.fold(call.name.clone(), |text, argument| text + &argument)
         };
+        let shown = |calls: &[FunctionCall]| {
+            calls.iter().filter(|call| is_shown(call)).map(call).collect::<Vec<String>>().join(", ")
+        };
         let subscription = match &self.decided {
             Decided::By(subscription) => subscription,
-            Decided::ByDrops { event, .. } => return format!("{DROPS}, {}", call(event)),
+            Decided::ByDrops { event, .. } => {
+                let event = shown(std::slice::from_ref(event));
+                return if event.is_empty() { DROPS.to_owned() } else { format!("{DROPS}, {event}") };
+            }
             Decided::Elsewhere(name) => return format!("event {name}"),
         };
-        let calls: Vec<String> = subscription.functions.iter().map(call).collect();
-        match &*subscription.expression {
-            "" => calls.join(", "),
-            expression => format!("{} where {expression}", calls.join(", ")),
+        match (shown(&subscription.functions), &*subscription.expression) {
+            (calls, "") => calls,
+            (calls, expression) => format!("{calls} where {expression}"),
         }
     }
 }
@@ -300,6 +348,8 @@ impl Outcome {
 #[derive(Default)]
 pub struct Triggers {
     specs: Vec<Arc<TriggerSpec>>,
+    /// What readers of the run see.
+    board: Option<Arc<Board>>,
     /// Where the files of a run over links are written.
     live: Option<LiveDumps>,
     /// The files of a run over files, which are written after the pass.
@@ -314,6 +364,11 @@ impl Triggers {
     /// Triggers that have opened nothing.
     pub fn new(specs: &[TriggerSpec]) -> Self {
         Self { specs: specs.iter().cloned().map(Arc::new).collect(), ..Self::default() }
+    }
+
+    /// The triggers.
+    pub fn specs(&self) -> &[Arc<TriggerSpec>] {
+        &self.specs
     }
 
     /// The calls of the function `event` that judge what the run lost, with the names of their subscriptions.
@@ -332,12 +387,22 @@ impl Triggers {
         }
     }
 
+    /// Notes what the latest whole interval of each trigger came to, by the name of its subscription.
+    pub fn measure(&self, latest: impl Fn(&str) -> Option<u64>) {
+        if let Some(board) = &self.board {
+            board.measure(|trigger| latest(trigger.judged()?));
+        }
+    }
+
     /// Opens files for an event that begins.
     pub fn event(&mut self, event: &Event) {
+        if let Some(board) = &self.board {
+            board.event(event);
+        }
         if event.state != EventState::Begin {
             return;
         }
-        let Self { specs, live, opened, refused, ledger } = self;
+        let Self { specs, live, opened, refused, ledger, .. } = self;
         for trigger in specs.iter().filter(|trigger| trigger.is_by(event)) {
             let ledger = live.is_some().then_some(*ledger);
             let this = Opened { trigger: Arc::clone(trigger), event: event.clone(), ledger };
@@ -352,6 +417,11 @@ impl Triggers {
             };
             *refused += u64::from(!has_room);
         }
+    }
+
+    /// Keeps what they do at present on a board, from now on.
+    pub fn show(&mut self, board: Arc<Board>) {
+        self.board = Some(board);
     }
 
     /// Writes the files of a run over links, from now on.

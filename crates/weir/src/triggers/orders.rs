@@ -1,7 +1,7 @@
 //! What the collector, the workers and the writer of the files of triggers share in a run over links.
 
-use super::Opened;
 use super::file::Wanted;
+use super::{Board, Opened};
 use crate::dump::memory;
 use crossbeam_channel::Sender;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -50,6 +50,8 @@ pub struct Shipment {
 
 /// The files that workers send packets to, and their queue to the writer.
 pub struct Orders {
+    /// What the triggers do at present.
+    pub board: Arc<Board>,
     /// Number of the latest order.
     pub latest: AtomicU64,
     /// The files that may take packets.

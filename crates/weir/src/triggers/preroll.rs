@@ -24,12 +24,14 @@ pub struct Ring {
     chunks: VecDeque<PacketBuf>,
     /// Bytes of all chunks but the last.
     held: usize,
+    /// The time from which on it has all packets: its beginning, until packets have left.
+    complete_from: Option<Time>,
 }
 
 impl Ring {
     /// An empty ring.
     pub fn new(limit: usize, span: u64, snaplen: u32) -> Self {
-        Self { limit, span, snaplen, chunks: VecDeque::new(), held: 0 }
+        Self { limit, span, snaplen, chunks: VecDeque::new(), held: 0, complete_from: None }
     }
 
     /// Adds packets. One that is larger than a chunk is left out.
@@ -70,10 +72,16 @@ impl Ring {
             }
             let Some(first) = self.chunks.pop_front() else { break };
             self.held -= memory(&first);
+            self.complete_from = first.slots.last().map(|last| last.time).max(self.complete_from);
             spare = first;
         }
         spare.clear();
         spare
+    }
+
+    /// Nanoseconds before a time from which on it has all packets.
+    fn reach(&self, now: Time) -> u64 {
+        self.complete_from.map_or(0, |from| now.0.saturating_sub(from.0))
     }
 
     /// The packets from a time on, oldest first.
@@ -120,7 +128,9 @@ impl Preroll {
         for order in &self.open {
             self.ship(order, batch.packets(), now);
         }
+        self.ring.complete_from.get_or_insert(now);
         self.ring.push(batch);
+        self.orders.board.reaches(self.worker, self.ring.reach(now));
     }
 
     /// Sends the packets that a file asks for.

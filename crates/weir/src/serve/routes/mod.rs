@@ -1,6 +1,7 @@
 //! The list of routes. The router and the OpenAPI document are generated from it.
 
 pub mod asked;
+mod dumps;
 mod filter;
 mod flows;
 mod history;
@@ -129,6 +130,9 @@ served! {
     write delete "/api/v1/subscriptions/{id}" subscriptions::remove;
     packets get "/api/v1/packets" packets::packets;
     packets get "/api/v1/packets/size" packets::size;
+    look get "/api/v1/dumps" dumps::dumps;
+    packets get "/api/v1/dumps/{name}" dumps::dump;
+    write delete "/api/v1/dumps/{name}" dumps::remove_dump;
     look get "/api/v1/live" live::live;
     look get "/api/openapi.json" document;
     look get "/metrics" sensor::metrics;
@@ -295,6 +299,7 @@ mod tests {
             let expected = match (route.method, route.path) {
                 (_, "/healthz") => None,
                 (_, path) if path.starts_with("/api/v1/packets") => Some(Right::Packets),
+                ("get", "/api/v1/dumps/{name}") => Some(Right::Packets),
                 (
                     "post",
                     "/api/v1/config/apply"
@@ -342,7 +347,8 @@ mod tests {
         for (path, methods) in document["paths"].as_object().unwrap() {
             for (method, operation) in methods.as_object().unwrap() {
                 assert!(operation["summary"].is_string(), "{method} {path}");
-                assert!(operation["responses"]["200"].is_object(), "{method} {path}");
+                let is_good = |status| operation["responses"][status].is_object();
+                assert!(is_good("200") || is_good("204"), "{method} {path}");
                 for (status, answer) in operation["responses"].as_object().unwrap() {
                     assert!(answer["description"].is_string(), "{method} {path} {status}");
                 }
