@@ -262,55 +262,71 @@ impl Amount for Received {
     }
 }
 
-struct Flood {
-    schema: Arc<Schema>,
-    list: Bounded<Subject, Received>,
+/// Packets of a row.
+type Addition = (Subject, More);
+
+/// Packets that their destination receives.
+fn received(kind: Kind, ends: &EndpointRoles, port: u16, count: Count) -> Addition {
+    let subject = Subject { host: ends.destination, kind, protocol: ends.protocol, port };
+    (subject, More::From(ends.source, count))
 }
 
-impl Flood {
-    /// Packets that their destination receives.
-    fn received(&mut self, kind: Kind, ends: &EndpointRoles, port: u16, count: Count) {
-        let subject = Subject { host: ends.destination, kind, protocol: ends.protocol, port };
-        self.list.add_more(subject, More::From(ends.source, count));
-    }
+/// Packets with which their source answers what it receives at its port.
+fn answered(kind: Kind, ends: &EndpointRoles, packets: u64) -> Addition {
+    let port = if kind == Kind::Icmp { 0 } else { ends.ports[0] };
+    let subject = Subject { host: ends.source, kind, protocol: ends.protocol, port };
+    (subject, More::Answered(packets))
+}
 
-    /// Packets with which their source answers what it receives at its port.
-    fn answered(&mut self, kind: Kind, ends: &EndpointRoles, packets: u64) {
-        let port = if kind == Kind::Icmp { 0 } else { ends.ports[0] };
-        let subject = Subject { host: ends.source, kind, protocol: ends.protocol, port };
-        self.list.add_more(subject, More::Answered(packets));
-    }
-
-    /// Takes a packet of TCP with these flags.
-    fn segment(&mut self, ends: &EndpointRoles, flags: u8, is_unasked: bool, count: Count) {
-        let [from, to] = ends.ports;
-        match (flags & (SYN | ACK), is_unasked) {
-            (SYN, _) => self.received(Kind::Syn, ends, to, count),
-            (both, true) if both == SYN | ACK => self.received(Kind::SynAck, ends, from, count),
-            (both, false) if both == SYN | ACK => self.answered(Kind::Syn, ends, count.packets),
-            (_, true) if flags & RST != 0 => {
-                let port = if is_from_initiator(ends) { to } else { from };
-                self.received(Kind::Rst, ends, port, count);
-            }
-            _ => {}
+/// What a packet of TCP with these flags adds.
+fn of_segment(ends: &EndpointRoles, flags: u8, is_unasked: bool, count: Count) -> Option<Addition> {
+    let [from, to] = ends.ports;
+    match (flags & (SYN | ACK), is_unasked) {
+        (SYN, _) => Some(received(Kind::Syn, ends, to, count)),
+        (both, true) if both == SYN | ACK => Some(received(Kind::SynAck, ends, from, count)),
+        (both, false) if both == SYN | ACK => Some(answered(Kind::Syn, ends, count.packets)),
+        (_, true) if flags & RST != 0 => {
+            let port = if is_from_initiator(ends) { to } else { from };
+            Some(received(Kind::Rst, ends, port, count))
         }
+        _ => None,
     }
+}
 
-    /// Takes packets of a direction of a flow that is not TCP, and fragments.
-    fn datagrams(&mut self, ends: &EndpointRoles, is_unasked: bool, count: Count) {
-        let [from, to] = ends.ports;
-        let is_first = is_from_initiator(ends);
-        match ends.protocol {
-            protocol if has_ports(protocol) && ends.ports == [0, 0] => {
-                self.received(Kind::Fragment, ends, 0, count);
-            }
-            UDP if is_unasked && is_reflected(ends) => self.received(Kind::Reflected, ends, from, count),
-            UDP if is_first => self.received(Kind::Udp, ends, to, count),
-            UDP => self.answered(Kind::Udp, ends, count.packets),
-            ICMP | ICMPV6 if is_first => self.received(Kind::Icmp, ends, 0, count),
-            ICMP | ICMPV6 => self.answered(Kind::Icmp, ends, count.packets),
-            _ => {}
+/// What packets of a direction of a flow that is not TCP add, and fragments.
+fn of_datagrams(ends: &EndpointRoles, is_unasked: bool, count: Count) -> Option<Addition> {
+    let [from, to] = ends.ports;
+    let is_first = is_from_initiator(ends);
+    Some(match ends.protocol {
+        protocol if has_ports(protocol) && ends.ports == [0, 0] => received(Kind::Fragment, ends, 0, count),
+        UDP if is_unasked && is_reflected(ends) => received(Kind::Reflected, ends, from, count),
+        UDP if is_first => received(Kind::Udp, ends, to, count),
+        UDP => answered(Kind::Udp, ends, count.packets),
+        ICMP | ICMPV6 if is_first => received(Kind::Icmp, ends, 0, count),
+        ICMP | ICMPV6 => answered(Kind::Icmp, ends, count.packets),
+        _ => return None,
+    })
+}
+
+/// What an item adds.
+fn of_item(item: &Item<'_>) -> Option<Addition> {
+    let ends = EndpointRoles::of(item)?;
+    let count = item.count();
+    // Packets of a flow without ports are fragments.
+    let is_segment = ends.protocol == TCP && ends.ports != [0, 0];
+    match item {
+        // Control packets are in tallies too.
+        Item::Control(control) if is_segment => {
+            let Tally { unasked, begins, .. } = control.tally;
+            // What an initiator sends later belongs to what it began.
+            let is_unasked = unasked && (begins || !is_from_initiator(&ends));
+            of_segment(&ends, control.flags, is_unasked, count)
         }
+        Item::Tally(tally) if !is_segment => of_datagrams(&ends, tally.unasked, count),
+        // Where an expression selects packets, it is not known what was asked for.
+        Item::Packet(_, layers) if is_segment => of_segment(&ends, layers.tcp_flags, false, count),
+        Item::Packet(..) => of_datagrams(&ends, false, count),
+        _ => None,
     }
 }
 
@@ -327,25 +343,15 @@ fn is_reflected(ends: &EndpointRoles) -> bool {
     !is_from_initiator(ends) || from != to && service(from).is_some()
 }
 
+struct Flood {
+    schema: Arc<Schema>,
+    list: Bounded<Subject, Received>,
+}
+
 impl Function for Flood {
     fn item(&mut self, item: &Item<'_>) {
-        let Some(ends) = EndpointRoles::of(item) else { return };
-        let count = item.count();
-        // Packets of a flow without ports are fragments.
-        let is_segment = ends.protocol == TCP && ends.ports != [0, 0];
-        match item {
-            // Control packets are in tallies too.
-            Item::Control(control) if is_segment => {
-                let Tally { unasked, begins, .. } = control.tally;
-                // What an initiator sends later belongs to what it began.
-                let is_unasked = unasked && (begins || !is_from_initiator(&ends));
-                self.segment(&ends, control.flags, is_unasked, count);
-            }
-            Item::Tally(tally) if !is_segment => self.datagrams(&ends, tally.unasked, count),
-            // Where an expression selects packets, it is not known what was asked for.
-            Item::Packet(_, layers) if is_segment => self.segment(&ends, layers.tcp_flags, false, count),
-            Item::Packet(..) => self.datagrams(&ends, false, count),
-            _ => {}
+        if let Some((subject, more)) = of_item(item) {
+            self.list.add_more(subject, more);
         }
     }
 
