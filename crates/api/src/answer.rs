@@ -46,6 +46,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Whether it is a client's.
+    pub fn is_of_client(&self) -> bool {
+        self.label.owner.is_client()
+    }
+
     fn add(&mut self, other: &Answer) {
         // A subscription's functions never change, so that both readings are of one shape.
         self.reading.merge(&other.reading);
@@ -110,9 +115,9 @@ impl Outline {
         self.in_order().into_iter().map(|entry| (&*entry.answer, entry.is_counted)).collect()
     }
 
-    /// The outline without the answers of clients; `None` if it has none of them.
-    pub fn without_clients(&self) -> Option<Self> {
-        let is_other = |entry: &&Entry| !entry.answer.label.owner.is_client();
+    /// The outline without the answers for which `is_apart` holds; `None` if it has none of them.
+    pub fn without(&self, is_apart: impl Fn(&Answer) -> bool) -> Option<Self> {
+        let is_other = |entry: &&Entry| !is_apart(&entry.answer);
         if self.empty.iter().all(|entry| is_other(&entry)) {
             return None;
         }

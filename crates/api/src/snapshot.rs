@@ -100,10 +100,10 @@ impl Snapshot {
         self.answers.retain(|answer| self.outline.has(answer.id));
     }
 
-    /// Takes the answers of clients out of the snapshot. `rest` is the plan's outline without them.
-    pub fn take_clients(&mut self, rest: &Arc<Outline>) -> Vec<Answer> {
+    /// Takes the answers for which `is_apart` holds out of the snapshot. `rest` is the plan's outline without them.
+    pub fn take_apart(&mut self, rest: &Arc<Outline>, is_apart: impl Fn(&Answer) -> bool) -> Vec<Answer> {
         self.outline = Arc::clone(rest);
-        self.answers.extract_if(.., |answer| answer.label.owner.is_client()).collect()
+        self.answers.extract_if(.., |answer| is_apart(answer)).collect()
     }
 
     /// Puts the answers into the order of the plan, for display. Merge nothing into the snapshot afterwards.

@@ -2,7 +2,7 @@
 //!
 //! A worker communicates with the rest of the program only through its [`WorkerOutput`].
 
-mod client_answers;
+mod answers_apart;
 mod open_flows;
 mod open_output;
 mod queued;
@@ -22,7 +22,7 @@ use crate::hub::Hub;
 use crate::memory::{self, Charge, Room};
 use crate::resolved::{HostNames, Resolved};
 use crate::triggers::Triggers;
-use client_answers::ClientAnswers;
+use answers_apart::AnswersApart;
 use crossbeam_channel::{Receiver, Sender};
 use queued::{Queued, Records, Rows, in_order};
 use run_total::RunTotal;
@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use targets::{Failed, Targets};
 use weir_anon::Anonymiser;
-use weir_api::{AnswerId, EventKind, Interval, Snapshot, builtin};
+use weir_api::{Answer, AnswerId, EventKind, Interval, Snapshot, builtin};
 use weir_capture::LinkEvent;
 use weir_engine::FlowRecord;
 use weir_output::summary::top_of;
@@ -167,7 +167,7 @@ pub struct Collector {
     events: Events,
     /// What events open.
     triggers: Triggers,
-    client_answers: ClientAnswers,
+    of_clients: AnswersApart,
 }
 
 /// A part that some workers have not ended.
@@ -223,7 +223,7 @@ impl Collector {
             hangup: Arc::default(),
             events: Events::new(memory / 8, Failures::default(), report_length),
             triggers: Triggers::default(),
-            client_answers: ClientAnswers::default(),
+            of_clients: AnswersApart::new(Answer::is_of_client),
         }
     }
 
@@ -424,7 +424,7 @@ impl Collector {
                     anonymiser.snapshot(&mut snapshot);
                 }
                 if let Some(hub) = &self.hub {
-                    hub.clients.late(original, self.client_answers.take(&mut snapshot));
+                    hub.clients.late(original, self.of_clients.take(&mut snapshot));
                 }
                 self.take_events(&mut snapshot);
                 self.total.add(&snapshot);
@@ -610,7 +610,7 @@ impl Collector {
             anonymiser.snapshot(&mut merged);
         }
         if let Some(hub) = &self.hub {
-            hub.clients.interval(original, watched, self.client_answers.take(&mut merged));
+            hub.clients.interval(original, watched, self.of_clients.take(&mut merged));
         }
         self.take_events(&mut merged);
         self.total.add(&merged);
