@@ -281,6 +281,7 @@ impl Anonymiser {
                     series.first = series.first.saturating_add_signed(cells);
                 }
                 Reading::Table(table) => table.rewrite(self),
+                Reading::Flooded(sums) => sums.rename(|address| self.addresses.ip(address)),
                 _ => {}
             }
         }

@@ -46,6 +46,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Whether it is for a judge alone, and goes to no output.
+    pub fn is_for_judge(&self) -> bool {
+        matches!(self.reading, Reading::Flooded(_))
+    }
+
     /// Whether it is a client's.
     pub fn is_of_client(&self) -> bool {
         self.label.owner.is_client()

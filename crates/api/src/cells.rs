@@ -264,6 +264,7 @@ impl Reading {
             Reading::Series(series) => of_series(series),
             Reading::Distinct(count) => of_distinct(count),
             Reading::Table(table) => of_table(table),
+            Reading::Flooded(_) => Cells::new("flooded", Layout::Keyed("flooded"), &[]),
         }
     }
 }

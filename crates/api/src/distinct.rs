@@ -230,18 +230,7 @@ impl<T: Hashed> Distinct<T> {
             Distinct::Few(values) => return values.len() as u64,
             Distinct::Registers(registers) => registers,
         };
-        let mut with = [0.0; Distinct::REST as usize + 2];
-        for register in registers {
-            if let Some(count) = with.get_mut(usize::from(*register)) {
-                *count += 1.0;
-            }
-        }
-        let [none, between @ .., all] = &with;
-        let m = Distinct::SIZE as f64;
-        // From the highest register value down to 1; each step halves the sum of the values above.
-        let sum = between.iter().rev().fold(m * tau(1.0 - all / m), |sum, count| 0.5 * (sum + count));
-        let sum = sum + m * sigma(none / m);
-        (m * m / (2.0 * std::f64::consts::LN_2 * sum)).round() as u64
+        ertl::<{ Distinct::REST as usize + 2 }>(registers)
     }
 
     /// Adds the values of another counter with the same hash function.
@@ -450,6 +439,22 @@ impl DistinctValues {
         self.added = self.added.saturating_add(other.added).min(Self::UNKNOWN);
         self.seen.merge(&other.seen);
     }
+}
+
+/// The number of values of which these are the registers, by Ertl's algorithm 6. A register has less than `RANKS` values.
+pub(crate) fn ertl<const RANKS: usize>(registers: &[u8]) -> u64 {
+    let mut with = [0.0; RANKS];
+    for register in registers {
+        if let Some(count) = with.get_mut(usize::from(*register)) {
+            *count += 1.0;
+        }
+    }
+    let [none, between @ .., all] = with.as_slice() else { return 0 };
+    let m = registers.len() as f64;
+    // From the highest register value down to 1; each step halves the sum of the values above.
+    let sum = between.iter().rev().fold(m * tau(1.0 - all / m), |sum, count| 0.5 * (sum + count));
+    let sum = sum + m * sigma(none / m);
+    (m * m / (2.0 * std::f64::consts::LN_2 * sum)).round() as u64
 }
 
 /// The share of registers that are 0, corrected (Ertl's sigma): x + the sum of x^(2^k) 2^(k-1).

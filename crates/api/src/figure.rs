@@ -228,8 +228,8 @@ impl Reading {
                 let mean = (histogram.n > 0).then(|| histogram.mean());
                 show(Figure::of(&MEAN, label, FigureValue::Gauge(mean)));
             }
-            // Rates follow from the counters.
-            Reading::Series(_) => {}
+            // Rates follow from the counters, and sums for a judge are in no output.
+            Reading::Series(_) | Reading::Flooded(_) => {}
         }
     }
 }

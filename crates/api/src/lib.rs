@@ -33,6 +33,7 @@ mod counter;
 mod distinct;
 pub mod event;
 mod figure;
+mod flooded;
 mod ledger;
 pub mod mute;
 mod net;
@@ -61,6 +62,7 @@ pub use counter::{Counter, counters};
 pub use distinct::{Distinct, DistinctCount, DistinctOf, DistinctValues, Hashed};
 pub use event::{EVENT_KINDS, Event, EventCount, EventKind, EventState, Evidence, Origin, Severity, Subject};
 pub use figure::{FAMILIES, Family, Figure, FigureValue, Metric, MetricType, SeriesName};
+pub use flooded::{FloodKey, FloodSums, Flooded};
 pub use ledger::{
     CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, state_words,
 };

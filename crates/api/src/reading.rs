@@ -1,6 +1,6 @@
 //! Results of functions. Each kind of reading merges with another of its kind.
 
-use crate::{DistinctCount, Table, Top, Unit};
+use crate::{DistinctCount, FloodSums, Table, Top, Unit};
 use serde::Serialize;
 
 /// The result of one function for one interval.
@@ -26,6 +26,8 @@ pub enum Reading {
     Distinct(DistinctCount),
     /// Rows by key, with the function's own columns.
     Table(Table),
+    /// Sums in which floods are found. They are for a judge alone: no output has them.
+    Flooded(FloodSums),
 }
 
 impl Reading {
@@ -61,6 +63,7 @@ impl Reading {
             Reading::Series(series) => size_of_val(series.cells.as_slice()),
             Reading::Distinct(count) => count.memory(),
             Reading::Table(table) => table.memory(),
+            Reading::Flooded(sums) => sums.memory(),
         }
     }
 
@@ -72,6 +75,7 @@ impl Reading {
                 Some(0)
             }
             Reading::Top(top) => Some(top.bound()),
+            Reading::Flooded(_) => None,
             Reading::Distinct(count) => count.is_exact().then_some(0),
             Reading::Table(table) => table.bound(),
         }
@@ -92,6 +96,7 @@ impl Reading {
             (Reading::Series(a), Reading::Series(b)) => a.merge(b),
             (Reading::Distinct(a), Reading::Distinct(b)) => a.merge(b),
             (Reading::Table(a), Reading::Table(b)) => a.merge(b),
+            (Reading::Flooded(a), Reading::Flooded(b)) => a.merge(b),
             _ => debug_assert!(false, "readings of two functions were merged"),
         }
     }

@@ -167,7 +167,9 @@ pub struct Collector {
     events: Events,
     /// What events open.
     triggers: Triggers,
+    /// The answers of clients, and those that are for judges alone.
     of_clients: AnswersApart,
+    for_judges: AnswersApart,
 }
 
 /// A part that some workers have not ended.
@@ -224,6 +226,7 @@ impl Collector {
             events: Events::new(memory / 8, Failures::default(), report_length),
             triggers: Triggers::default(),
             of_clients: AnswersApart::new(Answer::is_of_client),
+            for_judges: AnswersApart::new(Answer::is_for_judge),
         }
     }
 
@@ -626,6 +629,7 @@ impl Collector {
     /// Takes the findings of an interval, and emits the events that begin, go on or end.
     fn take_events(&mut self, snapshot: &mut Snapshot) {
         let rows = self.events.interval(snapshot);
+        self.for_judges.take(snapshot);
         self.triggers.count(&snapshot.ledger);
         self.triggers.measure(|subscription| self.events.latest(subscription));
         self.emit_events(&rows);

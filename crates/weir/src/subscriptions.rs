@@ -88,6 +88,15 @@ pub fn of_names(memory: usize) -> Vec<Subscription> {
     subscriptions
 }
 
+/// Minimum bytes of memory of a run that finds floods: with less, lists that a configuration asks for need all of it.
+pub const FLOODS: usize = 256 << 20;
+
+/// The subscription in which floods are found. Its reading is for their judge alone.
+pub fn floods() -> Vec<Subscription> {
+    let spec = SubscriptionSpec::new("flooded hosts", "", vec![FunctionCall::new("flooded")]);
+    built_in([SubscriptionSpec { outputs: Some(Vec::new()), ..spec }])
+}
+
 /// The subscription to the names that clients resolved. Its reading is of no use.
 fn host_names() -> Vec<Subscription> {
     // Other answers have no addresses.

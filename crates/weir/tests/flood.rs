@@ -350,14 +350,12 @@ fn rows_hold_each_packet_once_and_do_not_depend_on_workers() {
     assert!(packets > 5_000 || !has_shared, "{packets}");
 }
 
-/// The floods that a run over a capture finds: kind, subject and count. Results do not depend on the number of workers.
+/// The floods that a run over a capture finds without a configuration: kind, subject and count. Results do not depend on the number of workers.
 fn found(capture: &Path) -> Vec<String> {
     let of = |workers: &str| {
         let folder = tempfile::tempdir().unwrap();
-        let list = b"[[subscription]]\nname = \"floods\"\nchain = [\"flood\"]\n";
-        let config = support::put_private(folder.path(), "weir.toml", list);
-        let [out, config, capture] = [folder.path(), &config, capture].map(support::text);
-        let arguments = [capture, "-q", "-c", config, "-o", out, "--log", "ndjson", "--workers", workers];
+        let [out, capture] = [folder.path(), capture].map(support::text);
+        let arguments = [capture, "-q", "-o", out, "--log", "ndjson", "--workers", workers];
         support::weir(arguments).exits(0);
         let text = std::fs::read_to_string(folder.path().join("weir.ndjson")).unwrap_or_default();
         let lines = support::objects(&text).into_iter();
@@ -374,7 +372,9 @@ fn found(capture: &Path) -> Vec<String> {
         floods
     };
     let one = of("1");
-    assert_eq!(one, of("2"), "{}", capture.display());
+    for workers in ["2", "3"] {
+        assert_eq!(of(workers), one, "{}, {workers} workers", capture.display());
+    }
     one
 }
 
@@ -425,4 +425,38 @@ fn servers_that_are_busy_or_down_are_not_flooded() {
     assert_eq!(found("busy", syns(1_500, 4_000, MILLISECOND, true)), [""; 0]);
     assert_eq!(found("down", syns(200, 1_500, 15 * MILLISECOND, false)), [""; 0]);
     assert_eq!(found("few", syns(900, 900, MILLISECOND, false)), [""; 0]);
+}
+
+/// A flood among packets to thousands of other hosts, each of which has a bucket in common with it.
+#[test]
+fn a_flood_among_many_hosts_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut frames = Vec::new();
+    for n in 0..9_000_u32 {
+        let [_, _, a, b] = n.to_be_bytes();
+        let server = if n % 3 == 0 { [10, 0, 0, 1] } else { [172, 16, a, b] };
+        let frame =
+            weir_wire::build::ethernet().ipv4([198, 18, a, b], server).tcp(5_000, 80, SYN).payload(&[]);
+        frames.push((1_699_999_980_000_000_000 + u64::from(n) * 1_000_000, frame));
+    }
+    let found = found(&support::put(folder.path(), "crowded", &support::pcap(1, &frames)));
+    let [flood] = found.as_slice() else { panic!("{found:?}") };
+    let (event, count) = flood.rsplit_once(' ').unwrap();
+    assert_eq!(event, "syn_flood -> 10.0.0.1 tcp/80");
+    assert!((2_950..3_050).contains(&count.parse::<u32>().unwrap()), "{flood}");
+}
+
+#[test]
+fn sums_for_floods_are_in_no_output_and_a_run_without_names_has_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = support::put(folder.path(), "fast", &syns(1_500, 4_000, 1_000_000, false));
+    let capture = support::text(&capture);
+    let summary = support::weir([capture, "-q"]).exits(0).text();
+    assert!(summary.contains("FINDINGS") && summary.contains("10.0.0.1"), "{summary}");
+    let json = support::weir([capture, "-q", "-j", "-v"]).exits(0).text();
+    assert!(json.contains("syn_flood") && !json.contains("flooded"), "{json}");
+    for options in [["-n", "-j"], ["--memory=255M", "-j"]] {
+        let json = support::weir([capture, "-q", options[0], options[1]]).exits(0).text();
+        assert!(!json.contains("syn_flood"), "{options:?}: {json}");
+    }
 }

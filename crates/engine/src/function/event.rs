@@ -280,7 +280,7 @@ fn columns(reading: &Reading) -> Vec<&str> {
             let last = matches!(shown, Shown::Syn(_)).then_some([WEIGHT, WORMS]);
             first.into_iter().chain(names).chain(last.into_iter().flatten()).collect()
         }
-        Reading::Histogram(_) | Reading::Series(_) => Vec::new(),
+        Reading::Histogram(_) | Reading::Series(_) | Reading::Flooded(_) => Vec::new(),
     }
 }
 
@@ -322,7 +322,7 @@ fn each_row(reading: &Reading, column: &str, each: &mut dyn FnMut(&dyn Fn() -> S
                 }
             }
         }
-        Reading::Histogram(_) | Reading::Series(_) => {}
+        Reading::Histogram(_) | Reading::Series(_) | Reading::Flooded(_) => {}
     }
 }
 

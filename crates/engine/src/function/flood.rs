@@ -1,6 +1,9 @@
 //! Who is flooded, and with what: packets by destination, kind, protocol and port, their sources, and what was answered.
 
 mod judge;
+mod sums;
+
+pub(super) use sums::FLOODED;
 
 use super::ends::EndpointRoles;
 use super::top::ip;

@@ -1,6 +1,6 @@
 //! Judges: they find events in the readings of functions, where an interval is complete and its readings are merged.
 
-use super::{Arguments, FUNCTIONS, RECORD_FUNCTIONS};
+use super::{Arguments, FUNCTIONS, RECORD_FUNCTIONS, flood};
 use weir_api::{Event, FunctionCall, Interval, Reading, Severity};
 
 /// Finds events in the readings of one function of one subscription. Its state is bounded, and its time is that of the
@@ -59,7 +59,8 @@ pub(super) const SEVERITIES: [(&str, Severity); 2] = [("low", Severity::Notice),
 /// The judge of a call; `None` if its function finds no events. `length` is that of an interval of the subscription, in
 /// nanoseconds. Arguments were checked when the subscription was compiled.
 pub fn judge_of(call: &FunctionCall, length: u64) -> Option<Box<dyn Judge>> {
-    let mut functions = FUNCTIONS.iter().chain(RECORD_FUNCTIONS);
+    let functions = FUNCTIONS.iter().chain(RECORD_FUNCTIONS).copied();
+    let mut functions = functions.chain([&flood::FLOODED]);
     let spec = functions.find(|spec| spec.name == call.name && spec.judge.is_some())?;
     spec.judge(call, length)?.ok()
 }

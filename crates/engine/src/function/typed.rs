@@ -1,14 +1,15 @@
 //! Functions that the program alone calls: those of the command line, whose files and directories are paths of the user who
-//! started the program, as in `-w dns.pcapng='port 53'`, and those of the names of hosts and of streams. A configuration names files in the
+//! started the program, as in `-w dns.pcapng='port 53'`, those of the names of hosts and of streams, and that of floods. A configuration names files in the
 //! directory of logs instead, and clients can name no path.
 
+use super::flood::FLOODED;
 use super::log::Rows;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory, count};
 use crate::target::{Before, NamedDirectory, NamedFile, Of, Place, Rotation, Target};
 use weir_api::Level;
 
 /// The functions over packets, flows and streams.
-static FUNCTIONS: [&FunctionSpec; 3] = [&WRITE, &ROWS_OF_FLOWS, &STREAM];
+static FUNCTIONS: [&FunctionSpec; 4] = [&WRITE, &ROWS_OF_FLOWS, &STREAM, &FLOODED];
 
 /// The functions over records.
 static OF_RECORDS: [&FunctionSpec; 4] = [&WRITE_OF_RECORDS, &ROWS_OF_RECORDS, &EXTRACT, &HOST_NAMES];

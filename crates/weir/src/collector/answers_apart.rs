@@ -1,4 +1,4 @@
-//! Answers that are taken out of each interval before anything else sees it: those of clients.
+//! Answers that are taken out of each interval before outputs see it: those of clients, and those that are for judges alone.
 
 use std::sync::Arc;
 use weir_api::{Answer, Outline, Snapshot};

@@ -331,6 +331,9 @@ impl Run {
         if !options.numeric && request.memory >= subscriptions::FULL_SUMMARY {
             built_in.extend(subscriptions::applications(request.memory));
         }
+        if !options.numeric && request.memory >= subscriptions::FLOODS {
+            built_in.extend(subscriptions::floods());
+        }
         if !options.numeric {
             built_in.extend(subscriptions::of_names(request.memory));
         }

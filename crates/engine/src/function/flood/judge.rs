@@ -1,8 +1,9 @@
 //! Judges the readings of the function `flood`: which rows are floods.
 
 use crate::function::judge::Judge;
+use std::borrow::Cow;
 use weir_api::event::{FRAGMENT_FLOOD, ICMP_FLOOD, REFLECTION, SYN_FLOOD, UDP_FLOOD};
-use weir_api::{Datum, Event, EventKind, Folded, Interval, Reading, Subject, TableRow};
+use weir_api::{Datum, Event, EventKind, FloodKey, Flooded, Folded, Interval, Reading, Subject, TableRow};
 
 /// Minimum number of packets of a flood in an interval.
 const LEAST: u64 = 1_000;
@@ -32,10 +33,13 @@ impl Judge for Floods {
         interval: Interval,
         _: &dyn Fn(&Event) -> bool,
     ) -> Vec<Event> {
-        let Reading::Table(table) = reading else { return Vec::new() };
         let length = interval.end.saturating_sub(interval.start);
-        let rows = table.rows.iter().filter_map(Received::of);
-        rows.filter_map(|row| Some(row.event(row.flood(length)?, watched))).collect()
+        let rows: Vec<Received> = match reading {
+            Reading::Table(table) => table.rows.iter().filter_map(Received::of).collect(),
+            Reading::Flooded(sums) => sums.flooded().into_iter().map(Received::of_sums).collect(),
+            _ => Vec::new(),
+        };
+        rows.iter().filter_map(|row| Some(row.event(row.flood(length)?, watched))).collect()
     }
 }
 
@@ -45,8 +49,10 @@ struct Received<'r> {
     kind: &'r str,
     packets: u64,
     bytes: u64,
-    sources: &'r Folded,
+    sources: Cow<'r, Folded>,
     answered: u64,
+    /// Packets of others among the numbers, beside `packets`; `None` if these are exact.
+    others: Option<u64>,
 }
 
 impl<'r> Received<'r> {
@@ -66,12 +72,36 @@ impl<'r> Received<'r> {
         let of_sender = *service != Datum::Nothing;
         let subject =
             Subject::Target { target: *target, protocol: u8::try_from(*protocol).ok()?, port, of_sender };
-        Some(Self { subject, kind, packets: *packets, bytes: *bytes, sources, answered: *answered })
+        Some(Self {
+            subject,
+            kind,
+            packets: *packets,
+            bytes: *bytes,
+            sources: Cow::Borrowed(sources),
+            answered: *answered,
+            others: None,
+        })
+    }
+
+    fn of_sums(flooded: Flooded) -> Self {
+        let FloodKey { host, kind, protocol, port, of_sender, .. } = flooded.key;
+        // The sources of several intervals cannot be counted together.
+        let sources = Folded::Max(Some(flooded.sources));
+        Self {
+            subject: Subject::Target { target: host, protocol, port, of_sender },
+            kind,
+            packets: flooded.packets,
+            bytes: flooded.bytes,
+            sources: Cow::Owned(sources),
+            answered: flooded.answered,
+            others: (!flooded.is_alone).then_some(flooded.others),
+        }
     }
 
     /// The kind of flood that it is; `None` if it is none. `length` is that of the interval in nanoseconds.
     fn flood(&self, length: u64) -> Option<&'static EventKind> {
-        let sources = self.sources.weight();
+        // Each packet of others may have a source of its own.
+        let sources = self.sources.weight().saturating_sub(self.others.unwrap_or(0));
         let is_fast = self.packets >= FAST * length.div_ceil(SECOND);
         let is_forged = |most: u64| self.packets <= sources.saturating_mul(most);
         let (kind, least, is_flood) = match self.kind {
@@ -91,8 +121,12 @@ impl<'r> Received<'r> {
         let event = Event::over(kind, self.subject.clone(), watched)
             .with("packets", "packets", Folded::Sum(self.packets))
             .with("bytes", "bytes", Folded::Sum(self.bytes))
-            .with("sources", "", self.sources.clone())
+            .with("sources", "", self.sources.clone().into_owned())
             .with("answered", "packets", Folded::Sum(self.answered));
+        let event = match self.others {
+            Some(others) => event.with("others", "packets", Folded::Sum(others)),
+            None => event,
+        };
         Event { count: self.packets, ..event }
     }
 }
