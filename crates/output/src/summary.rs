@@ -20,7 +20,7 @@ pub use label::{key, key_short, label, scan};
 pub use lists::lists;
 pub use naming::Naming;
 pub use render::{MAX_LINES, MIN_WIDTH, render};
-pub use sections::scan_line;
+pub use sections::{finding_line, flood_line, floods, of_subscriptions, scan_line};
 
 use crate::Applications;
 use crate::figures::{bit_rate, count, loss_percent, packet_rate, percent};

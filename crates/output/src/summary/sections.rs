@@ -513,11 +513,7 @@ fn without_ip(facts: &Facts, room: usize) -> String {
 pub(super) fn findings(facts: &Facts, room: usize) -> Section {
     let mut section = Section::new("FINDINGS");
     let scans = super::scans(&facts.total);
-    let events = &facts.total.events;
-    let mut floods: Vec<&Event> =
-        events.iter().filter(|event| matches!(event.subject, Subject::Target { .. })).collect();
-    floods.sort_by_key(|event| Reverse(event.count));
-    let found: Vec<&Event> = events.iter().filter(|event| *event.kind == FINDING).collect();
+    let (floods, found) = (floods(&facts.total), of_subscriptions(&facts.total));
     let lines = [
         first_lines(&scans, "more scan", room, scan_line),
         first_lines(&floods, "more flood", room, |event, room| flood_line(event, room)),
@@ -525,6 +521,19 @@ pub(super) fn findings(facts: &Facts, room: usize) -> Section {
     ];
     lines.into_iter().flatten().for_each(|line| section.line(line, Tone::Warning));
     section
+}
+
+/// The floods that were found, the largest first.
+pub fn floods(total: &Snapshot) -> Vec<&Event> {
+    let is_flood = |event: &&Event| matches!(event.subject, Subject::Target { .. });
+    let mut floods: Vec<&Event> = total.events.iter().filter(is_flood).collect();
+    floods.sort_by_key(|event| Reverse(event.count));
+    floods
+}
+
+/// The findings of functions of subscriptions.
+pub fn of_subscriptions(total: &Snapshot) -> Vec<&Event> {
+    total.events.iter().filter(|event| *event.kind == FINDING).collect()
 }
 
 /// The lines of the first of some findings; the last line has the number of the others.
@@ -541,7 +550,7 @@ fn first_lines<T>(all: &[T], others: &str, room: usize, line: impl Fn(&T, usize)
 }
 
 /// A flood with its numbers, as far as `room` columns hold them.
-fn flood_line(event: &Event, room: usize) -> String {
+pub fn flood_line(event: &Event, room: usize) -> String {
     let of = |name| event.number(name).unwrap_or(0);
     let answered = match of("answered") {
         0 => ", unanswered".to_owned(),
@@ -560,7 +569,7 @@ fn flood_line(event: &Event, room: usize) -> String {
 }
 
 /// A finding of a subscription with its number, as far as `room` columns hold it.
-fn finding_line(event: &Event, room: usize) -> String {
+pub fn finding_line(event: &Event, room: usize) -> String {
     let number = match event.value("most").or_else(|| event.value("least")) {
         Some(number) => count(number.weight()),
         None => counted(event.count, "time"),

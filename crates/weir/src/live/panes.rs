@@ -12,7 +12,9 @@ use weir_api::{Class, Count, Interval, Key, Ledger, Reading, Snapshot, Subscript
 use weir_output::Applications;
 use weir_output::figures;
 use weir_output::summary::top_of;
-use weir_output::summary::{Naming, error_share, scan, scans};
+use weir_output::summary::{
+    Naming, error_share, finding_line, flood_line, floods, of_subscriptions, scan, scans,
+};
 
 /// Draws the open pane.
 pub fn body(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, state: &ScreenState) {
@@ -173,15 +175,32 @@ fn top_list(
     table.render_with(frame, rest, state.palette, selected);
 }
 
-/// Draws the scans that were found.
+/// Draws what was found: floods and the findings of subscriptions, a line each, then scans.
 fn findings(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Palette) {
-    let found = scans(view.total);
-    let about = match found.len() {
-        0 => "no host tries many ports or hosts without success".to_owned(),
-        n => figures::counted(n as u64, "scan"),
+    let (scanned, flooded, found) = (scans(view.total), floods(view.total), of_subscriptions(view.total));
+    let numbers = [(scanned.len(), "scan"), (flooded.len(), "flood"), (found.len(), "finding")];
+    let parts: Vec<String> = numbers
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, what)| figures::counted(*number as u64, what))
+        .collect();
+    let about = match parts.is_empty() {
+        true => "no host tries many ports or hosts without success, and none is flooded".to_owned(),
+        false => parts.join(", "),
     };
     let rest = titled(frame, area, "FINDINGS", &about, palette);
-    let rows = found.iter().map(|row| {
+    let room = usize::from(area.width);
+    let flooded = flooded.iter().map(|event| flood_line(event, room));
+    let found = found.iter().map(|event| finding_line(event, room));
+    let lines: Vec<Line<'_>> = flooded.chain(found).map(Line::from).collect();
+    // Scans have at least their titles and a row, if there are any.
+    let least = if scanned.is_empty() { 0 } else { 3 };
+    let (upper, lower) = cut(rest, (lines.len() as u16).min(rest.height.saturating_sub(least)));
+    for (line, y) in lines.iter().zip(upper.y..upper.bottom()) {
+        frame.render_widget(line, Rect { y, height: 1, ..upper });
+    }
+    let (_, rest) = if upper.height > 0 { cut(lower, 1) } else { (lower, lower) };
+    let rows = scanned.iter().map(|row| {
         let failed = row.refused + row.unanswered;
         let cells = vec![
             scan(row),
@@ -194,7 +213,7 @@ fn findings(frame: &mut Frame<'_>, area: Rect, view: &LiveView<'_>, palette: Pal
         ];
         FigureRow { cells, share: (row.refused, failed) }
     });
-    if !found.is_empty() {
+    if !scanned.is_empty() {
         let titles = vec!["", "refused", "unanswered", "in"];
         FigureTable { titles, rows: rows.collect() }.render(frame, rest, palette);
     }

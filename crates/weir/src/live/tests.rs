@@ -4,8 +4,10 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use weir_api::event::{FINDING, SYN_FLOOD};
 use weir_api::{
-    Answer, AnswerId, AnswerLabel, Class, Interval, Key, KeyKind, Reading, Top, TopRow, Unit, builtin,
+    Answer, AnswerId, AnswerLabel, Class, Event, Interval, Key, KeyKind, Reading, Subject, Top, TopRow, Unit,
+    builtin,
 };
 
 /// An answer of a built-in subscription.
@@ -392,6 +394,17 @@ fn hosts_have_both_directions_and_findings_are_listed() {
         "{}",
         rows[4]
     );
+    let target = Subject::Target { target: address(1), protocol: 6, port: Some(25_565), of_sender: false };
+    let flood = Event { count: 2_500, ..Event::at(&SYN_FLOOD, target, SECOND) };
+    scene.total.add_events(&[flood, Event::at(&FINDING, Subject::Host(address(9)), SECOND)]);
+    let rows = drawn(&scene.view(), None, &pane(5), 100, 20);
+    assert!(rows[2].starts_with("FINDINGS  1 scan, 1 flood, 1 finding"), "{}", rows[2]);
+    assert!(rows[3].starts_with("syn flood -> 10.99.0.1 tcp/25565  2,500"), "{}", rows[3]);
+    assert!(rows[4].starts_with("finding  10.99.0.9  1 time"), "{}", rows[4]);
+    assert!(rows[7].starts_with("10.99.0.9 -> 10.99.0.1  40 ports"), "{rows:?}");
+    // The least height has the first flood and the first scan.
+    let rows = drawn(&scene.view(), None, &pane(5), 60, 10);
+    assert!(rows.iter().any(|row| row.contains("40 ports")) && rows[3].starts_with("syn flood"), "{rows:?}");
 }
 
 #[test]
