@@ -280,6 +280,8 @@ pub struct OutputContext {
     pub stop: Option<Arc<AtomicBool>>,
     /// The report of hosts that may be worms.
     pub worms: Worms,
+    /// The name of the probe in Ourmon's mon.lite; empty without one.
+    pub sysname: String,
 }
 
 /// Every output of this crate, in the order of the manual.

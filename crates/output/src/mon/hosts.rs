@@ -47,7 +47,7 @@ pub(super) fn line(answer: &Answer, order: WormOrder) -> Option<String> {
 }
 
 /// The sum of the columns of a row; `None` if one is missing.
-fn sum(table: &Table, row: &TableRow, columns: &[&str]) -> Option<u64> {
+pub(super) fn sum(table: &Table, row: &TableRow, columns: &[&str]) -> Option<u64> {
     let value = |name: &&str| {
         let at = table.schema.columns.iter().position(|column| column.name == *name)?;
         row.values.get(at).map(|value| value.weight())

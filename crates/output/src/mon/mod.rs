@@ -6,14 +6,15 @@
 //!
 //! | line | function |
 //! |---|---|
+//! | `sysname` | the name of the probe, if it has one |
 //! | `pkts` | the ledger |
 //! | `fixed_ipproto`, `fixed_tcp3`, `fixed_iprange1`, `fixed_cast`, `fixed_size` | ipproto, tcp3, iprange, cast, size |
 //! | `bpf` | the answers of a chart, in the order of the plan; the remainder is the one named `xtra` |
 //! | `topn_ip`, `topn_tcp`, `topn_udp`, `topn_icmp` | top by flow, of the subscription of that name |
 //! | `tcp_ports`, `udp_ports` | top by port, of `topn_port_tcp` and `topn_port_udp` |
 //! | `hs_stat` | number of keys inserted into the first list of flows |
+//! | `ircstats` | irc, of `topn_irc`: joins, pings, pongs and messages of all channels, each with a colon after it |
 //! | `syn_list`, `icmp_errorlist`, `udperror_list` | syn, icmperror and udp, of `topn_syn`, `topn_icmperror` and `topn_udperror` |
-//!
 //! | `tworm` | number of hosts in portreport.txt, a further file beside `topn_syn` |
 //!
 //! Over files (when existing logs are replaced) it covers the whole run, as the probe with `-r` does; live, the last
@@ -76,6 +77,8 @@ struct Mon {
     file: Replaced,
     ports: Replaced,
     dialect: Dialect,
+    /// The line with the name of the probe; empty without one.
+    head: String,
     restarted: bool,
     /// Totals of earlier intervals, if the whole run is reported.
     before: Option<Snapshot>,
@@ -86,7 +89,12 @@ impl Mon {
     fn boxed(context: &OutputContext, dialect: Dialect) -> Box<dyn Output> {
         let before = (context.existing == Existing::Replace).then(Snapshot::default);
         let [file, ports] = [FILE, PORTS].map(|name| Replaced::new(context, name));
-        Box::new(Self { file, ports, dialect, restarted: true, before, worms: context.worms.clone() })
+        // The figures of the paper have no such line.
+        let head = match (context.sysname.as_str(), dialect) {
+            ("", _) | (_, Dialect::Paper) => String::new(),
+            (name, Dialect::Probe) => format!("sysname: {}\n", plain(name)),
+        };
+        Box::new(Self { file, ports, dialect, head, restarted: true, before, worms: context.worms.clone() })
     }
 }
 
@@ -99,7 +107,8 @@ impl Output for Mon {
             }
             None => (snapshot, self.restarted),
         };
-        self.file.interval(|| mon_lite(snapshot, self.dialect, &self.worms, is_first))?;
+        self.file
+            .interval(|| self.head.clone() + &mon_lite(snapshot, self.dialect, &self.worms, is_first))?;
         if let Some(table) = snapshot.answers.iter().find_map(worms::list) {
             self.ports.interval(|| worms::report(table, &self.worms))?;
         }
@@ -109,7 +118,7 @@ impl Output for Mon {
 
     fn finish(&mut self) -> io::Result<()> {
         let Some(whole) = &self.before else { return Ok(()) };
-        self.file.finish(|| mon_lite(whole, self.dialect, &self.worms, true))?;
+        self.file.finish(|| self.head.clone() + &mon_lite(whole, self.dialect, &self.worms, true))?;
         match whole.answers.iter().find_map(worms::list) {
             Some(table) => self.ports.finish(|| worms::report(table, &self.worms)),
             None => Ok(()),
@@ -144,6 +153,7 @@ fn mon_lite(snapshot: &Snapshot, dialect: Dialect, worms: &Worms, restarted: boo
     if let Some((_, top)) = flow_lists.first() {
         lines.push(format!("hs_stat: 0: 0: 0: 0: 0: 0: {}: {}:", top.inserts, top.rows.len()));
     }
+    lines.extend(in_no_chart().find_map(irc_line));
     lines.extend(in_no_chart().filter_map(|answer| {
         match (&answer.reading, answer.label.subscription.as_str()) {
             (Reading::Top(top), "topn_port_tcp") if top.key == KeyKind::Port => {
@@ -248,6 +258,21 @@ fn flows_line(name: &str, top: &Top) -> String {
         let _ = write!(text, ": {} : ", row.count.bytes);
     }
     text.trim_end().to_owned()
+}
+
+/// The messages of the channels of IRC. A ping of a connection counts in each of its channels.
+fn irc_line(answer: &Answer) -> Option<String> {
+    let Reading::Table(table) = &answer.reading else { return None };
+    if (answer.label.subscription.as_str(), answer.label.function.as_str()) != ("topn_irc", "irc") {
+        return None;
+    }
+    let mut text = "ircstats:".to_owned();
+    for column in ["joins", "pings", "pongs", "messages"] {
+        let mut counts = table.rows.iter().map(|row| hosts::sum(table, row, &[column]));
+        let count = counts.try_fold(0_u64, |sum, count| Some(sum.saturating_add(count?)))?;
+        let _ = write!(text, " {count}:");
+    }
+    Some(text)
 }
 
 /// `a.b.c.d.port`.

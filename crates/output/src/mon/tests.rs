@@ -366,6 +366,68 @@ fn lists_of_hosts_are_read_back() {
     assert!(read_hosts("udperror_list: 0 :").is_empty());
 }
 
+/// Messages of channels: total, joins, messages, pings, pongs, hosts.
+fn irc(channels: &[[u64; 4]]) -> Reading {
+    let call = FunctionCall::new("irc");
+    let spec = weir_engine::RECORD_FUNCTIONS.iter().find(|spec| spec.name == "irc").unwrap();
+    let mut built = spec.call(&call, 1_u64).unwrap();
+    let Reading::Table(empty) = built.take() else { panic!("a table") };
+    let rows = channels.iter().enumerate().map(|(at, counts)| TableRow {
+        key: vec![Datum::Text(format!("#{at}").into())],
+        values: [counts.iter().sum()]
+            .iter()
+            .chain(counts)
+            .map(|n| Folded::Sum(*n))
+            .chain([folded(Fold::Distinct, 2)])
+            .collect(),
+        error: 0,
+    });
+    Reading::Table(Table::new(empty.schema.clone(), 16, rows.collect(), 0))
+}
+
+#[test]
+fn messages_of_irc_are_read_back() {
+    let mut snapshot = snapshot();
+    let channels = [[1, 40, 300, 5000], [2, 60, 0, 0]];
+    snapshot.answers.extend([
+        answer("topn_irc", None, "irc", irc(&channels)),
+        answer("mine", None, "irc", irc(&[[7; 4]])),
+    ]);
+    for dialect in [Dialect::Probe, Dialect::Paper] {
+        let text = mon_lite(&snapshot, dialect, &Worms::default(), false);
+        let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("ircstats:")).collect();
+        assert_eq!(lines.len(), 1, "{text}");
+        let numbers = lines[0].strip_suffix(':').unwrap().split(':').map(|n| n.trim().parse().unwrap());
+        // Joins, pings, pongs and messages.
+        assert_eq!(numbers.collect::<Vec<u64>>(), [3, 300, 5000, 100], "{text}");
+    }
+    // No channel, and a table that lacks the columns.
+    for (reading, line) in
+        [(irc(&[]), Some("ircstats: 0: 0: 0: 0:")), (hosts("udp", &[("10.0.0.1", &[])]), None)]
+    {
+        assert_eq!(irc_line(&answer("topn_irc", None, "irc", reading)).as_deref(), line);
+    }
+}
+
+/// The name is in the first line, where no separator is within it, and only as the probe writes it.
+#[test]
+fn the_name_of_the_probe_is_in_the_first_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let context = OutputContext {
+        directory: directory.path().to_owned(),
+        sysname: "north:1".to_owned(),
+        ..OutputContext::default()
+    };
+    for (spec, first) in [(&MON, "sysname: north_1\nelog: ourmon restarted\npkts: "), (&MON_PAPER, "pkts: ")]
+    {
+        let mut mon = (spec.open)(&context).unwrap();
+        mon.interval(&snapshot()).unwrap();
+        mon.finish().unwrap();
+        let text = std::fs::read_to_string(directory.path().join(FILE)).unwrap();
+        assert!(text.starts_with(first), "{text}");
+    }
+}
+
 /// The figures of the paper, without the line breaks of its columns.
 #[test]
 fn the_format_of_the_paper() {

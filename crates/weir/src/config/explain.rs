@@ -53,6 +53,14 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
             config.home.line,
         ),
         (
+            "mon.sysname",
+            match config.mon.sysname.value.as_str() {
+                "" => "none".to_owned(),
+                name => format!("{name:?}"),
+            },
+            config.mon.sysname.line,
+        ),
+        (
             "mon.worm_difference",
             config.mon.worm_difference.value.to_string(),
             config.mon.worm_difference.line,

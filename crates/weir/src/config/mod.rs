@@ -92,7 +92,7 @@ pub struct Config {
     pub expression: Setting<String>,
     /// The home networks: by default the private ones.
     pub home: Setting<Home>,
-    /// Ourmon's report of hosts that may be worms.
+    /// The settings of Ourmon's mon.lite.
     pub mon: Mon,
     /// Logs.
     pub output: Output,
@@ -145,9 +145,11 @@ pub struct Output {
     pub webhook_ca: Setting<Option<PathBuf>>,
 }
 
-/// What Ourmon's lines of hosts that may be worms have.
+/// The name of Ourmon's probe, and what its lines of hosts that may be worms have.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Mon {
+    /// The name of the probe in the first line; empty without one.
+    pub sysname: Setting<String>,
     /// See [`Worms::difference`].
     pub worm_difference: Setting<u64>,
     /// See [`Worms::weight`].
@@ -160,6 +162,7 @@ impl Default for Mon {
     fn default() -> Self {
         let Worms { difference, weight, order, .. } = Worms::default();
         Self {
+            sysname: Setting::default(),
             worm_difference: Setting::default_of(difference),
             worm_weight: Setting::default_of(weight),
             syn_order: Setting::default_of(order),
@@ -291,7 +294,7 @@ impl Config {
 
     /// The settings of the report of hosts that may be worms.
     pub fn worms(&self) -> Worms {
-        let Mon { worm_difference, worm_weight, syn_order } = &self.mon;
+        let Mon { worm_difference, worm_weight, syn_order, .. } = &self.mon;
         Worms {
             home: self.home.value.clone(),
             difference: worm_difference.value,
@@ -497,7 +500,15 @@ const SUBSCRIPTION: Key<Config> =
 /// The keys of the text of a client that only subscribes.
 static SUBSCRIBING: [Key<Config>; 1] = [SUBSCRIPTION];
 
-static MON_KEYS: [Key<Mon>; 3] = [
+static MON_KEYS: [Key<Mon>; 4] = [
+    Key {
+        name: "sysname",
+        takes: "the name of the probe",
+        read: |r, node, mon| {
+            let name = r.name(node);
+            r.set(node, name, &mut mon.sysname);
+        },
+    },
     Key {
         name: "worm_difference",
         takes: "a whole number from 0 to 1000000",

@@ -494,6 +494,11 @@ impl Run {
                 Some(_) => Worms { home: Home::unknown(), ..self.request.worms.clone() },
                 None => self.request.worms.clone(),
             },
+            // It may identify the owner of the packets.
+            sysname: match self.anonymiser {
+                Some(_) => String::new(),
+                None => self.request.sysname.clone(),
+            },
         }
     }
 

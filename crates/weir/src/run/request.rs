@@ -34,6 +34,8 @@ pub struct Request {
     pub subscriptions: Vec<SubscriptionSpec>,
     /// The report of hosts that may be worms.
     pub worms: Worms,
+    /// The name of the probe in Ourmon's mon.lite; empty without one.
+    pub sysname: String,
     /// Triggers of the configuration.
     pub triggers: Vec<TriggerSpec>,
     /// Subscriptions that the command line makes.
@@ -183,6 +185,7 @@ impl Request {
             chosen: None,
             subscriptions: config.plan(),
             worms: config.worms(),
+            sysname: config.mon.sysname.value.clone(),
             triggers: config.triggers.clone(),
             typed: typed::subscriptions(options).map_err(usage)?,
             logs,
