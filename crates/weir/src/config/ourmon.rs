@@ -79,7 +79,7 @@ static TAGS: [Tag; 34] = [
     Tag { name: "cbpf_next", translate: cbpf_next },
     Tag { name: "topn_ip", translate: |t, s| t.lists(s, "flow", &["ip", "tcp", "udp", "icmp"]) },
     Tag { name: "topn_port", translate: |t, s| t.lists(s, "port", &["tcp", "udp"]) },
-    Tag { name: "sysname", translate: not_yet },
+    Tag { name: "sysname", translate: probe_name },
     Tag { name: "topn_syn", translate: |t, s| t.list(s, FunctionCall::new("syn")) },
     // The report is beside mon.lite.
     Tag { name: "topn_syn_wormfile", translate: |_, _| Ok(()) },
@@ -102,8 +102,8 @@ static TAGS: [Tag; 34] = [
     Tag { name: "topn_udperror", translate: |t, s| t.udp_errors(s, false) },
     Tag { name: "topn_scans", translate: |t, s| t.fanout(s, "addresses") },
     Tag { name: "topn_port_scans", translate: |t, s| t.fanout(s, "ports") },
-    Tag { name: "topn_irc", translate: not_yet },
-    Tag { name: "trigger_topn_ip", translate: not_yet },
+    Tag { name: "topn_irc", translate: channels },
+    Tag { name: "trigger_topn_ip", translate: flow_count },
     Tag { name: "trigger_worm", translate: worm_count },
     Tag { name: "trigger_udpweight", translate: udp_weight },
     Tag { name: "trigger_drops", translate: drops },
@@ -333,19 +333,25 @@ impl Translation {
     }
 
     /// Adds a trigger: a tag with a value, a number of packets and a directory. Ourmon opens a file when the value of 30 seconds is
-    /// exceeded, and may open the next one in the next 30 seconds.
-    fn trigger(&mut self, statement: &Statement, name: &str, keys: &str, filter: &str) -> Result<(), String> {
+    /// exceeded, and may open the next one in the next 30 seconds. The threshold is `times` the value.
+    fn trigger(
+        &mut self,
+        statement: &Statement,
+        name: &str,
+        (keys, times): (&str, u64),
+        filter: &str,
+    ) -> Result<(), String> {
         let [value, packets, directory] =
             statement.exactly("a value, a number of packets and a directory")?;
         let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text:?} is not a number"));
-        let (value, packets) = (number(value)?, number(packets)?.max(1));
+        let (above, packets) = (number(value)?.saturating_mul(times), number(packets)?.max(1));
         let head = format!("\n[[trigger]]\nname = \"{name}\"\n");
         if self.triggers.iter().any(|table| table.starts_with(&head)) {
             return Err(format!("{} was given before", statement.tag));
         }
         let (filter, to) = (toml_string(filter), toml_string(directory));
         self.triggers.push(format!(
-            "{head}{keys}\nabove = {value}\nrearm = \"30s\"\nfilter = {filter}\npackets = {packets}\nto = {to}\n"
+            "{head}{keys}\nabove = {above}\nrearm = \"30s\"\nfilter = {filter}\npackets = {packets}\nto = {to}\n"
         ));
         Ok(())
     }
@@ -447,10 +453,27 @@ fn shown(statement: &Statement) -> Result<usize, String> {
     show.ok_or_else(|| format!("{} takes {wanted}", statement.tag))
 }
 
-/// A tag without a counterpart in Weir. It is reported, and kept as a comment.
-fn not_yet(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
-    translation.notes.push((statement.line, format!("not yet: {}", statement.tag)));
-    translation.comment("not yet", statement);
+/// The name of the probe.
+fn probe_name(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
+    let [name] = statement.exactly("a name")?;
+    match wrong_name(name) {
+        Some(wrong) => Err(wrong.to_owned()),
+        None => translation.set("sysname", statement, toml_string(name)),
+    }
+}
+
+/// Channels of IRC. Ourmon forgets a channel after a number of periods; here every interval has its own list, and a store and its reports
+/// have those of longer times.
+fn channels(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
+    let wanted = "a number of periods from 1 to 60";
+    let [periods] = statement.exactly(wanted)?;
+    if !periods.parse::<u64>().is_ok_and(|periods| (1..=60).contains(&periods)) {
+        return Err(format!("{} takes {wanted}", statement.tag));
+    }
+    translation.add_list(statement, &statement.tag, "", FunctionCall::new("irc"))?;
+    if let Some(list) = translation.subscriptions.last_mut() {
+        list.level = Level::Record;
+    }
     Ok(())
 }
 
@@ -488,18 +511,24 @@ fn watch(translation: &mut Translation, statement: &Statement) -> Result<(), Str
 /// Ourmon's trigger on the number of hosts that may be worms: a file of SYNs.
 fn worm_count(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
     let keys = "when = \"syn\"\ncolumn = \"worms\"";
-    translation.trigger(statement, "worm", keys, "tcp[tcpflags] & tcp-syn != 0")
+    translation.trigger(statement, "worm", (keys, 1), "tcp[tcpflags] & tcp-syn != 0")
 }
 
 /// Ourmon's trigger on the weight of a host over UDP: a file of its packets.
 fn udp_weight(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
     let keys = "when = \"udp\"\ncolumn = \"weight\"";
-    translation.trigger(statement, "udpweight", keys, "host {host} and (udp or icmp)")
+    translation.trigger(statement, "udpweight", (keys, 1), "host {host} and (udp or icmp)")
 }
 
 /// Ourmon's trigger on packets that the kernel dropped: a file of all packets.
 fn drops(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
-    translation.trigger(statement, "drops", "when = \"drops\"", "")
+    translation.trigger(statement, "drops", ("when = \"drops\"", 1), "")
+}
+
+/// Ourmon's trigger on flows per second: a file of all packets. Its value is the number of flows of 30 seconds, which is the interval of
+/// the translation, divided by 30. Ourmon counts the two directions of a flow as two.
+fn flow_count(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
+    translation.trigger(statement, "flows", ("when = \"distinct flows\"", 30), "")
 }
 
 fn tcp3(translation: &mut Translation, statement: &Statement) -> Result<(), String> {
@@ -634,24 +663,21 @@ mod tests {
                 "/topn_udperror: : { udp = 20 }",
                 "/topn_scans: : { fanout = \"addresses\", show = 10 }",
                 "/topn_port_scans: : { fanout = \"ports\", show = 10 }",
+                "/topn_irc: : \"irc\"",
                 &format!("/dns_include: dns: {{ watch = \"{names}\", name = \"dns_include\" }}"),
+                "/trigger flows: : { distinct = \"flows\" } { event = \"flows\", above = 30000, quiet = 30, keep = 24000 }",
                 "/trigger worm: : \"syn\" { event = \"worm\", column = \"worms\", above = 30, quiet = 30, keep = 24 }",
                 "/trigger udpweight: : \"udp\" { event = \"udpweight\", column = \"weight\", above = 1000000, quiet = 30, keep = 800000 }",
             ]
         );
         let by_flow = plan.iter().filter(|spec| spec.level == Level::Flow).map(|spec| &*spec.name);
         assert_eq!(by_flow.collect::<Vec<_>>(), ["topn_scans", "topn_port_scans"]);
-        let mon =
-            "home = [\"10.0.0.0/8\"]\n\n[mon]\nworm_weight = 30\nsyn_order = \"syn\"\nworm_difference = 20\n";
+        let mon = "home = [\"10.0.0.0/8\"]\n\n[mon]\nsysname = \"dmz\"\nworm_weight = 30\nsyn_order = \"syn\"\nworm_difference = 20\n";
         assert!(outcome.stdout.contains(mon), "{}", outcome.stdout);
+        let by_record = plan.iter().filter(|spec| spec.level == Level::Record).map(|spec| &*spec.name);
+        assert_eq!(by_record.collect::<Vec<_>>(), ["topn_irc", "dns_include"]);
         let notes: Vec<&str> = outcome.stderr.lines().collect();
-        assert_eq!(notes.len(), 4, "{}", outcome.stderr);
-        assert_eq!(notes[0], "ourmon.conf:2: not yet: sysname");
-        assert!(
-            outcome.stdout.contains("# not yet: trigger_topn_ip 1000 10000 /usr/dumps (line 29)\n"),
-            "{}",
-            outcome.stdout
-        );
+        assert_eq!(notes.len(), 1, "{}", outcome.stderr);
         let drops = "[[trigger]]\nname = \"drops\"\nwhen = \"drops\"\nabove = 20000\nrearm = \"30s\"\n";
         assert!(outcome.stdout.contains(drops), "{}", outcome.stdout);
     }
@@ -748,6 +774,15 @@ mod tests {
                 "fixed_iprange1 10.0.0.0 255.0.255.0 10.0.0.0 255.0.0.0 a b",
                 1,
                 "\"255.0.255.0\" is not a netmask",
+            ),
+            ("topn_irc 0", 1, "topn_irc takes a number of periods from 1 to 60"),
+            ("topn_irc 60\ntopn_irc 60", 2, "topn_irc was given before"),
+            ("sysname", 1, "sysname takes a name, not 0 arguments"),
+            ("sysname a\nsysname b", 2, "sysname was given before"),
+            (
+                "trigger_topn_ip 9 9",
+                1,
+                "trigger_topn_ip takes a value, a number of packets and a directory, not 2 arguments",
             ),
             ("bpf-next \"a\" \"tcp\"", 1, "no bpf before it"),
             ("bpf \"g\" \"a\" \"tcp\"\nbpf \"g\" \"b\" \"udp\"", 2, "the set \"g\" was given before"),
