@@ -280,6 +280,8 @@ pub struct OutputContext {
     pub stop: Option<Arc<AtomicBool>>,
     /// The report of hosts that may be worms.
     pub worms: Worms,
+    /// The home networks, if they are set; empty where addresses are not the true ones.
+    pub home: Option<Home>,
     /// The name of the probe in Ourmon's mon.lite; empty without one.
     pub sysname: String,
 }

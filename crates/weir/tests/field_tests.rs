@@ -248,6 +248,7 @@ fn records_the_store_and_a_script_agree_on_every_test() {
         clock: None,
         stop: None,
         worms: weir_output::Worms::default(),
+        home: None,
         sysname: String::new(),
     })
     .unwrap();

@@ -12,7 +12,7 @@ use crate::format::push_uids;
 use crate::records::Files;
 use crate::row::{Endpoints, Times, Value, write_members};
 use crate::zone::{Zone, push_epoch_micros};
-use crate::{Output, OutputContext, OutputSpec, Takes};
+use crate::{Home, Output, OutputContext, OutputSpec, Takes};
 use records::{JsonLogs, Logs, closed, write_text};
 use std::io;
 use std::net::IpAddr;
@@ -46,7 +46,8 @@ pub(crate) static ZEEK_JSON: OutputSpec = OutputSpec {
     takes: Takes::Known,
     open: |context| {
         let file = LineFile::framed(context, "conn.json", Frame::default())?;
-        Ok(Box::new(Json { records: JsonLogs::new(context), file, notices: Files::new(context) }))
+        let (records, notices) = (JsonLogs::new(context), Files::new(context));
+        Ok(Box::new(Json { records, file, notices, local: context.home.clone() }))
     },
 };
 
@@ -54,7 +55,29 @@ pub(crate) static ZEEK_JSON: OutputSpec = OutputSpec {
 struct Column {
     name: &'static str,
     kind: &'static str,
-    value: fn(&FlowRecord, &Endpoints) -> Value,
+    value: fn(&FlowRecord, &Ends) -> Value,
+}
+
+/// The ends of a flow.
+struct Ends<'h> {
+    at: Endpoints,
+    /// The networks that are local; those that are private without them.
+    local: Option<&'h Home>,
+}
+
+impl<'h> Ends<'h> {
+    fn of(flow: &FlowRecord, local: Option<&'h Home>) -> Self {
+        Self { at: Endpoints::of(flow), local }
+    }
+}
+
+/// Whether an address is local. Zeek leaves it out if no local network is known.
+fn locality(local: Option<&Home>, address: IpAddr) -> Value {
+    match local {
+        None => Value::Bool(is_private(address)),
+        Some(home) if home.nets.is_empty() => Value::Unset,
+        Some(home) => Value::Bool(home.has(address)),
+    }
 }
 
 /// Zeek gives neither size nor duration for a connection without duration.
@@ -65,10 +88,10 @@ fn stream_bytes(flow: &FlowRecord, direction: Direction) -> Value {
 static COLUMNS: &[Column] = &[
     Column { name: "ts", kind: "time", value: |f, _| Value::Time(f.first.0) },
     Column { name: "uid", kind: "string", value: |f, _| Value::Uid(f.id) },
-    Column { name: "id.orig_h", kind: "addr", value: |_, e| Value::Address(e.source) },
-    Column { name: "id.orig_p", kind: "port", value: |f, e| port(f, e.source_port) },
-    Column { name: "id.resp_h", kind: "addr", value: |_, e| Value::Address(e.destination) },
-    Column { name: "id.resp_p", kind: "port", value: |f, e| port(f, e.destination_port) },
+    Column { name: "id.orig_h", kind: "addr", value: |_, e| Value::Address(e.at.source) },
+    Column { name: "id.orig_p", kind: "port", value: |f, e| port(f, e.at.source_port) },
+    Column { name: "id.resp_h", kind: "addr", value: |_, e| Value::Address(e.at.destination) },
+    Column { name: "id.resp_p", kind: "port", value: |f, e| port(f, e.at.destination_port) },
     Column { name: "proto", kind: "enum", value: |f, _| Value::Word(transport(f.key.proto)) },
     Column { name: "service", kind: "string", value: |f, _| service(f) },
     Column {
@@ -82,8 +105,8 @@ static COLUMNS: &[Column] = &[
     Column { name: "orig_bytes", kind: "count", value: |f, _| stream_bytes(f, Direction::Forward) },
     Column { name: "resp_bytes", kind: "count", value: |f, _| stream_bytes(f, Direction::Reverse) },
     Column { name: "conn_state", kind: "string", value: |f, _| Value::Word(f.state.name()) },
-    Column { name: "local_orig", kind: "bool", value: |_, e| Value::Bool(is_private(e.source)) },
-    Column { name: "local_resp", kind: "bool", value: |_, e| Value::Bool(is_private(e.destination)) },
+    Column { name: "local_orig", kind: "bool", value: |_, e| locality(e.local, e.at.source) },
+    Column { name: "local_resp", kind: "bool", value: |_, e| locality(e.local, e.at.destination) },
     Column {
         name: "missed_bytes",
         kind: "count",
@@ -255,6 +278,8 @@ struct Tsv {
     /// notice.log, if there are events.
     notices: Files,
     zone: Zone,
+    /// The networks that are local, if they are set.
+    local: Option<Home>,
     /// Start of the run.
     start: u64,
 }
@@ -275,6 +300,7 @@ impl Tsv {
             file,
             notices: Files::new(context),
             zone: context.zone.clone(),
+            local: context.home.clone(),
             start: context.start,
         })
     }
@@ -308,7 +334,7 @@ impl Output for Tsv {
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
-        let ends = Endpoints::of(flow);
+        let ends = Ends::of(flow, self.local.as_ref());
         let values = COLUMNS.iter().map(|column| (column.value)(flow, &ends));
         self.file.line(flow.first.0, |out| write_row(out, values));
         self.file.reach(flow.last.0);
@@ -387,6 +413,8 @@ struct Json {
     file: LineFile,
     /// notice.json, if there are events.
     notices: Files,
+    /// The networks that are local, if they are set.
+    local: Option<Home>,
 }
 
 impl Output for Json {
@@ -396,7 +424,7 @@ impl Output for Json {
     }
 
     fn flow(&mut self, flow: &FlowRecord) -> io::Result<()> {
-        let ends = Endpoints::of(flow);
+        let ends = Ends::of(flow, self.local.as_ref());
         let members = COLUMNS.iter().map(|column| (column.name, (column.value)(flow, &ends)));
         self.file.line(flow.last.0, |out| write_object(out, members));
         Ok(())
@@ -474,6 +502,33 @@ mod tests {
         assert_eq!(rows[0]["duration"], 0.211484);
         assert_eq!(rows[1]["tunnel_parents"], serde_json::json!([uid(61)]));
         assert!(rows[1].get("duration").is_none());
+    }
+
+    /// The networks that are set decide in place of the private ones. Without any, as after an anonymiser, nothing is known.
+    #[test]
+    fn home_is_local_where_it_is_set() {
+        let net = |text: &str| text.parse::<weir_api::Net>().unwrap();
+        let home = |nets: &[&str]| Some(Home { nets: nets.iter().map(|text| net(text)).collect() });
+        for (home, [cells, members]) in [
+            (None, ["\tT\tT\t", r#""local_orig":true,"local_resp":true"#]),
+            (
+                home(&["192.0.2.0/24", "2001:db8::/32"]),
+                ["\tF\tT\t", r#""local_orig":false,"local_resp":true"#],
+            ),
+            (home(&["10.0.0.5"]), ["\tT\tF\t", r#""local_orig":true,"local_resp":false"#]),
+            (Some(Home::unknown()), ["\t-\t-\t", r#""conn_state":"SF","missed_bytes""#]),
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            let context =
+                OutputContext { directory: directory.path().to_owned(), home, ..OutputContext::default() };
+            for (spec, name, says) in [(&ZEEK, "conn.log", cells), (&ZEEK_JSON, "conn.json", members)] {
+                let mut output = (spec.open)(&context).unwrap();
+                output.flow(&fixtures::flow()).unwrap();
+                output.finish().unwrap();
+                let text = std::fs::read_to_string(directory.path().join(name)).unwrap();
+                assert!(text.contains(says), "{says} in {text}");
+            }
+        }
     }
 
     #[test]

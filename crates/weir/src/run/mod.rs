@@ -494,6 +494,10 @@ impl Run {
                 Some(_) => Worms { home: Home::unknown(), ..self.request.worms.clone() },
                 None => self.request.worms.clone(),
             },
+            home: match self.anonymiser {
+                Some(_) => self.request.home.as_ref().map(|_| Home::unknown()),
+                None => self.request.home.clone(),
+            },
             // It may identify the owner of the packets.
             sysname: match self.anonymiser {
                 Some(_) => String::new(),

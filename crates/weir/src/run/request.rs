@@ -16,7 +16,7 @@ use std::sync::Arc;
 use weir_api::{Subscription, SubscriptionSpec};
 use weir_capture::{Input, TimeRange};
 use weir_engine::{ChecksumMode, FunctionSpec, OwnApps, Seeds};
-use weir_output::{Log, Rolling, Worms};
+use weir_output::{Home, Log, Rolling, Worms};
 use weir_proto::Inflation;
 
 /// The request of a run. The command line overrides the configuration.
@@ -34,6 +34,8 @@ pub struct Request {
     pub subscriptions: Vec<SubscriptionSpec>,
     /// The report of hosts that may be worms.
     pub worms: Worms,
+    /// The home networks, if they are set.
+    pub home: Option<Home>,
     /// The name of the probe in Ourmon's mon.lite; empty without one.
     pub sysname: String,
     /// Triggers of the configuration.
@@ -185,6 +187,7 @@ impl Request {
             chosen: None,
             subscriptions: config.plan(),
             worms: config.worms(),
+            home: config.home.line.map(|_| config.home.value.clone()),
             sysname: config.mon.sysname.value.clone(),
             triggers: config.triggers.clone(),
             typed: typed::subscriptions(options).map_err(usage)?,
