@@ -83,6 +83,7 @@ pub static EVENT_KINDS: &[&EventKind] = &[
     &OUTPUT_FAILED,
     &DUMP_FULL,
     &CLOCK_LEAP,
+    &MANY,
     &PORT_SCAN,
     &ADDRESS_SCAN,
     &SYN_FLOOD,
@@ -149,6 +150,16 @@ pub static CLOCK_LEAP: EventKind = EventKind {
     severity: Severity::Warning,
     notice: "Weir::Clock_Leap",
     help: "The time of packets went back by more than a second, or ahead by more than a day; while links are read: the system's clock was set by a second or more.",
+    scope: "",
+    quiet: Some(300 * SECOND),
+};
+
+/// More events than begin in a minute.
+pub static MANY: EventKind = EventKind {
+    name: "many",
+    severity: Severity::Warning,
+    notice: "Weir::Many",
+    help: "More than 100 events about traffic began in a minute: this one stands for the further ones, which were not opened.",
     scope: "",
     quiet: Some(300 * SECOND),
 };
@@ -237,6 +248,13 @@ impl EventKind {
     /// The kind of that name.
     pub fn find(name: &str) -> Option<&'static EventKind> {
         EVENT_KINDS.iter().find(|kind| kind.name == name).copied()
+    }
+
+    /// Whether it is about traffic, and not about the monitor.
+    pub fn is_of_traffic(&self) -> bool {
+        let of_monitor =
+            [&LINK_DOWN, &DISK_FULL, &STORE_FAILED, &OUTPUT_FAILED, &DUMP_FULL, &CLOCK_LEAP, &MANY];
+        !of_monitor.contains(&self)
     }
 
     /// Its place in [`EVENT_KINDS`].
@@ -820,6 +838,8 @@ mod tests {
             assert!(kind.help.ends_with('.') && kind.notice.contains("::"), "{}", kind.name);
             assert_eq!(EventKind::find(kind.name), Some(*kind));
             assert_eq!(kind.place(), at, "{} twice", kind.name);
+            // Kinds about the monitor come first.
+            assert_eq!(kind.is_of_traffic(), at >= PORT_SCAN.place(), "{}", kind.name);
         }
     }
 

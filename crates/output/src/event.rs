@@ -3,7 +3,7 @@
 use crate::figures::{counted, duration};
 use crate::row::Value;
 use crate::summary::scan_line;
-use weir_api::event::{CLOCK_LEAP, DISK_FULL, DUMP_FULL, LINK_DOWN, OUTPUT_FAILED, STORE_FAILED};
+use weir_api::event::{CLOCK_LEAP, DISK_FULL, DUMP_FULL, LINK_DOWN, MANY, OUTPUT_FAILED, STORE_FAILED};
 use weir_api::{Event, EventState, Service, Trials};
 
 /// An event in words, as far as `width` columns hold them.
@@ -44,6 +44,13 @@ pub fn words(event: &Event, width: usize) -> String {
         let sides = [side("back", "most_back", "back"), side("ahead", "most_ahead", "ahead")];
         let sides: Vec<String> = sides.into_iter().flatten().collect();
         return format!("the clock of the packets went {}", sides.join(" and "));
+    }
+    if kind == &MANY {
+        let events = counted(event.number("events").unwrap_or(0), "further event");
+        return format!(
+            "{events} with {} not opened: more than 100 began in a minute",
+            counted(event.count, "finding")
+        );
     }
     let numbers: Vec<String> =
         event.evidence.iter().map(|one| format!("{} {}", one.name, one.number())).collect();
@@ -139,6 +146,12 @@ mod tests {
 
     #[test]
     fn events_of_the_monitor_are_in_words() {
+        let many = Event::at(&MANY, Subject::Sensor, SECOND).with("events", "events", Folded::Sum(7));
+        let many = Event { count: 1_400, ..many };
+        assert_eq!(
+            words(&many, 80),
+            "7 further events with 1,400 findings not opened: more than 100 began in a minute"
+        );
         let link = Event::at(&LINK_DOWN, Subject::Interface("eth0".into()), SECOND);
         assert_eq!(words(&link, 80), "eth0 is down");
         let ended =

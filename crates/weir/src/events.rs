@@ -4,20 +4,24 @@
 //! the monitor itself. A finding opens an event, or is added to the open event of its kind, origin and subject. An event ends when nothing was found for [`EventKind::quiet`], with its cause, or with the run. All of it
 //! happens after the anonymiser, where an interval is complete, so that events do not depend on the number of workers.
 //!
+//! At most 100 events about traffic begin in a minute: one event of kind [`MANY`] stands for the further ones ([`beginnings`]).
+//!
 //! Outputs get a row when an event begins, when its count has doubled after at least five minutes, and when it ends. Of an event
 //! that a mute hides only the store gets rows.
 
+mod beginnings;
 mod judges;
 mod mutes;
 
 pub use mutes::Mutes;
 
 use crate::failures::{Failures, event_of};
+use beginnings::Beginnings;
 use judges::Judges;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use weir_api::event::{LINK_DOWN, MAX_EVENTS};
+use weir_api::event::{LINK_DOWN, MANY, MAX_EVENTS};
 use weir_api::{
     Event, EventCount, EventKind, EventState, Folded, FunctionCall, Interval, Origin, Snapshot, Subject,
 };
@@ -40,6 +44,7 @@ pub struct Events {
     open: BTreeMap<Key, Open>,
     judges: Judges,
     mutes: Mutes,
+    beginnings: Beginnings,
     /// Findings about the monitor itself since the last interval. Those with time 0 were found at its end.
     findings: Vec<Event>,
     /// Failures of files that other threads write.
@@ -90,6 +95,7 @@ impl Events {
             open: BTreeMap::new(),
             judges: Judges::new(length),
             mutes: Mutes::default(),
+            beginnings: Beginnings::default(),
             findings: Vec::new(),
             failures,
             ended_causes: Vec::new(),
@@ -158,9 +164,12 @@ impl Events {
         let found = self.judges.judge(snapshot, &|event| open.contains_key(&key(event)));
         snapshot.add_events(&found);
         let mut rows = Rows::default();
+        self.beginnings.enter(snapshot.interval);
         let mut found = std::mem::take(&mut snapshot.events);
         found.retain(|event| self.take(event, &mut rows).is_none());
+        // What was not opened stays among the findings of the interval: the event that stands for it is not one of them.
         snapshot.events = found;
+        self.take_others(&mut rows);
         for (key, time) in std::mem::take(&mut self.ended_causes) {
             if let Some(mut open) = self.open.remove(&key) {
                 open.event.last = open.event.last.max(time);
@@ -170,7 +179,9 @@ impl Events {
         if snapshot.interval != Interval::default() {
             self.end_quiet(now, &mut rows);
         }
-        self.held = self.open.values().map(|open| open.event.memory()).sum::<usize>() + self.judges.held();
+        self.beginnings.leave(self.open.contains_key(&key(&Event::at(&MANY, Subject::Sensor, now))));
+        let held = self.judges.held() + self.beginnings.held();
+        self.held = self.open.values().map(|open| open.event.memory()).sum::<usize>() + held;
         snapshot.event_count.add(&rows.count);
         rows.rows
     }
@@ -214,6 +225,14 @@ impl Events {
             rows.count.shed = rows.count.shed.saturating_add(event.count);
             return muted;
         }
+        // What a mute hides crowds nothing out.
+        if muted.is_none() {
+            if self.beginnings.holds(event) {
+                self.beginnings.hold(event);
+                return None;
+            }
+            self.beginnings.begun(event);
+        }
         let mut event = Event { state: EventState::Begin, ..event.clone() };
         event.identify();
         rows.count.begun += 1;
@@ -223,6 +242,17 @@ impl Events {
         self.held += event.memory();
         self.open.insert(key, Open { count: event.count, time: event.last, event, muted, is_shown });
         muted
+    }
+
+    /// Adds the findings whose events were not opened in this interval to the event that stands for them.
+    fn take_others(&mut self, rows: &mut Rows) {
+        let Some((many, findings)) = self.beginnings.others() else { return };
+        let shed = rows.count.shed;
+        self.take(&many, rows);
+        if rows.count.shed == shed {
+            // One of them has begun it, or was counted.
+            rows.count.merged += findings - 1;
+        }
     }
 
     /// Ends the events in which nothing was found for their time. After a leap of the clock that is all of them.
@@ -379,7 +409,12 @@ mod tests {
         let mut events = Events::new(64 << 20, Failures::default(), 30 * SECOND);
         let mut sum = EventCount::default();
         for part in 0..3 {
-            let found = (0..1_000).map(|n| scan(part * 1_000 + n, 10, 2)).collect();
+            let down = |n: u32| {
+                let subject = Subject::Interface(format!("eth{}", part * 1_000 + n).into());
+                Event { count: 2, ..Event::at(&LINK_DOWN, subject, 10 * SECOND) }
+            };
+            let mut found: Vec<Event> = (0..1_000).map(down).collect();
+            found.sort_by(Event::key_cmp);
             let mut snapshot = interval(10, found);
             events.interval(&mut snapshot);
             sum.add(&snapshot.event_count);
@@ -394,6 +429,60 @@ mod tests {
         let rows = events.interval(&mut snapshot).len() as u64;
         assert!((1..10).contains(&rows), "{rows}");
         assert_eq!(snapshot.event_count.shed, 100 - rows);
+    }
+
+    #[test]
+    fn above_a_hundred_a_minute_one_event_stands_for_the_further_ones() {
+        let mut events = Events::new(64 << 20, Failures::default(), 30 * SECOND);
+        let scans = |second, count| (0..150).map(|n| scan(n, second, count)).collect::<Vec<_>>();
+        let mut first = interval(1_200, scans(1_200, 20));
+        let rows = events.interval(&mut first);
+        assert_eq!(rows.len(), 101);
+        assert!(rows.iter().all(|row| row.event.state == EventState::Begin && row.is_emitted));
+        let many = &rows[100].event;
+        assert_eq!((many.kind, many.count, many.number("events")), (&MANY, 50 * 20, Some(50)));
+        // All stay among the findings of the interval, and each is counted.
+        assert_eq!((first.events.len(), first.event_count.begun, first.event_count.merged), (150, 101, 49));
+        let mut again = interval(1_201, scans(1_201, 1));
+        assert_eq!(words(&events.interval(&mut again)), []);
+        assert_eq!(again.event_count, EventCount { merged: 150, ..EventCount::default() });
+        // Links, failures and triggers wait for no other minute.
+        events.failed(&OUTPUT_FAILED, &io::Error::other("x.csv: gone"));
+        let origin = |subscription: &str| {
+            let subscription = subscription.into();
+            Some(Arc::new(Origin { subscription, name: None, severity: None, quiet: None }))
+        };
+        let of = |subscription, n| Event { origin: origin(subscription), ..scan(n, 1_202, 7) };
+        let rows = events.interval(&mut interval(1_202, vec![of("mine", 1), of("trigger mine", 1)]));
+        let begun: Vec<_> = rows.iter().map(|row| (row.event.name(), row.event.count)).collect();
+        assert_eq!(begun, [("output_failed", 1), ("port_scan", 7)]);
+        // The next minute has room.
+        let rows = events.interval(&mut interval(1_260, scans(1_260, 3).split_off(100)));
+        assert_eq!(words(&rows), [("begin", 3); 50]);
+        // It ends when no further one was held for its time.
+        let rows = events.interval(&mut interval(1_502, Vec::new()));
+        let ended: Vec<_> = rows.iter().filter(|row| row.event.kind == &MANY).collect();
+        assert_eq!(ended.len(), 1);
+        assert_eq!((ended[0].event.count, ended[0].event.number("events")), (1_000 + 50 + 7, Some(51)));
+        assert_eq!(ended[0].event.last, 1_202 * SECOND);
+    }
+
+    /// An interval of many minutes has a hundred events of each, and events that a mute hides crowd nothing out.
+    #[test]
+    fn each_minute_of_an_interval_has_its_events() {
+        let mut events = Events::new(64 << 20, Failures::default(), 600 * SECOND);
+        let found = (0..360).map(|n| scan(n, 1_200 + u64::from(n / 120) * 60, 20)).collect();
+        let whole = Interval { start: 1_200 * SECOND, end: 1_380 * SECOND };
+        let mut snapshot = Snapshot { interval: whole, events: found, ..Snapshot::default() };
+        assert_eq!(events.interval(&mut snapshot).len(), 301);
+        assert_eq!(events.beginnings.held(), 16 * 60, "the last minute has ended");
+        let kept = tempfile::tempdir().unwrap();
+        (0..120).for_each(|n| _ = muted(&kept, n, None));
+        let mut events = Events::new(64 << 20, Failures::default(), SECOND);
+        events.mute(Mutes::of(database::marks(kept.path()), true));
+        let rows = events.interval(&mut interval(1_200, (0..210).map(|n| scan(n, 1_200, 20)).collect()));
+        assert_eq!(rows.len(), 210);
+        assert_eq!(rows.iter().filter(|row| row.is_emitted).count(), 90);
     }
 
     #[test]

@@ -464,6 +464,40 @@ fn a_made_capture_has_the_events_that_were_made() {
     assert_eq!((of("begin").len(), of("begin")), (4, of("end")));
 }
 
+/// More scans in a minute than events begin: one event stands for the others, with any number of workers, and the next minute has room.
+#[test]
+fn further_events_of_a_minute_are_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut packets: Vec<(u64, Vec<u8>)> =
+        (1..=150).flat_map(|source| tried(START, SECOND / 10, source, 1..22, true)).collect();
+    packets
+        .extend((200..210).flat_map(|source| tried(START + 70 * SECOND, SECOND / 10, source, 1..22, true)));
+    packets.sort_by_key(|(time, _)| *time);
+    let capture = put(folder.path(), "scans.pcap", &pcap(1, &packets));
+    for interval in ["1s", "10s", "1h"] {
+        let mut first: Option<Vec<String>> = None;
+        for workers in ["1", "2", "3"] {
+            let out = folder.path().join(format!("{interval}{workers}"));
+            let given = ["--workers", workers, "--interval", interval];
+            logs(&capture, &out, &given).exits(0);
+            let lines = objects(&read(&out, "weir.ndjson"));
+            let of = |event: &str, state: &str| {
+                let of = lines.iter().filter(|line| line["event"] == event && line["state"] == state);
+                of.cloned().collect::<Vec<Value>>()
+            };
+            assert_eq!((of("port_scan", "begin").len(), of("port_scan", "end").len()), (110, 110));
+            let [many] = &of("many", "end")[..] else { panic!("{interval}: {:?}", of("many", "end")) };
+            assert_eq!((&many["evidence"]["events"], &many["subject"]), (&50.into(), &"sensor".into()));
+            let found: u64 = of("port_scan", "end").iter().map(|scan| scan["count"].as_u64().unwrap()).sum();
+            // What is not open has all attempts of its finding, and later ones only when they are a finding again.
+            let held = many["count"].as_u64().unwrap();
+            assert!(found == 110 * 21 && (50 * 20..=50 * 21).contains(&held), "{found} and {held}");
+            let lines = events(&out);
+            assert_eq!(*first.get_or_insert_with(|| lines.clone()), lines, "{workers} workers, {interval}");
+        }
+    }
+}
+
 /// Subscriptions with every kind of judge, over whatever a capture has.
 const EVERY_JUDGE: &str = r#"
 [[subscription]]
@@ -553,6 +587,7 @@ fn parts_are_within_the_whole(event: &Value, capture: &Path) {
         }
         "clock_leap" => number("back") + number("ahead") == count,
         "link_down" => number("removed") <= count,
+        "many" => number("events") <= count,
         _ => evidence.is_empty(),
     };
     assert!(holds, "{}: {event}", capture.display());
