@@ -292,6 +292,30 @@ fn a_file_says_why_it_was_written() {
     }
 }
 
+/// The check of a configuration says how far back files of links can begin, at full speed and at the rate of its store.
+#[test]
+fn a_check_says_how_long_the_rings_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dumps, store) = (folder.path().join("dumps"), folder.path().join("store"));
+    let capture = put(folder.path(), "x.pcap", &bursts(20, 4));
+    weir(["-q", text(&capture), "-o", text(&store), "--log", "store"]).exits(0);
+    let checked = |head: &str, tail: &str| {
+        let text_of = format!("{head}\n{}\n{tail}", configuration(&dumps, "when = \"packets\"\nabove = 40"));
+        let config = put(folder.path(), "weir.toml", text_of.as_bytes());
+        weir(["config", "check", text(&config)]).exits(0).text()
+    };
+    let link = "interfaces = [\"lo\"]\nmemory = \"512M\"";
+    assert!(!checked("", "").contains("triggers keep"), "captures are read again");
+    let without = checked(link, "");
+    assert!(
+        without.contains("triggers keep at most 75.5 MB of packets: ") && without.contains("1 Gbit/s\n"),
+        "{without}"
+    );
+    let with = checked(link, &format!("[store]\ndir = {:?}\n", text(&store)));
+    // 20 bursts of 50 packets and 80 others in 80 seconds.
+    assert!(with.contains("the last hour of the store (") && with.contains("pkt/s"), "{with}");
+}
+
 /// Events of others write files, too: a scan is found where flows end.
 #[test]
 fn the_events_of_others_write_files() {

@@ -14,6 +14,7 @@ mod known;
 mod ourmon;
 mod packets;
 mod read;
+mod rings;
 mod server;
 mod store;
 mod triggers;
@@ -897,10 +898,11 @@ pub fn check(path: &Path) -> Outcome {
             };
             Outcome {
                 stdout: format!(
-                    "{shown}: good: {}, {}{}{note}\n",
+                    "{shown}: good: {}, {}{}{note}\n{}",
                     counted(config.plan().len(), "subscription"),
                     counted(config.charts.len(), "chart"),
-                    config.counted_triggers()
+                    config.counted_triggers(),
+                    rings::note(&config)
                 ),
                 stderr: doubtful,
                 exit: 0,

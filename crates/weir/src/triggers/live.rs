@@ -4,7 +4,7 @@
 use super::file::{DumpFile, Wanted};
 use super::kept::{Kept, Removed, remove_oldest};
 use super::orders::{LATE, Order, Orders, Shipment};
-use super::preroll::{Preroll, Ring};
+use super::preroll::{Preroll, Ring, queued, snaplen_of};
 use super::{Board, Opened, Outcome, TriggerSpec};
 use crate::desk::Desk;
 use crate::dump::{Lanes, memory};
@@ -72,7 +72,7 @@ impl LiveDumps {
         let LiveWith { triggers, workers, memory, desk, options, interval, interfaces, failures, board } =
             with;
         let (to, from) = crossbeam_channel::bounded(QUEUE);
-        let room = memory / 8;
+        let room = queued(memory);
         let orders = Arc::new(Orders {
             board: Arc::clone(board),
             latest: AtomicU64::new(0),
@@ -83,13 +83,12 @@ impl LiveDumps {
             room,
         });
         let span = triggers.iter().map(|trigger| trigger.dump.before).max().unwrap_or_default();
-        let lengths = triggers.iter().map(|trigger| trigger.dump.snaplen);
-        let snaplen = lengths.reduce(|one, other| if one == 0 || other == 0 { 0 } else { one.max(other) });
+        let snaplen = snaplen_of(triggers.iter().map(Arc::as_ref));
         // An interval has ended when its event begins, and its packets are wanted.
         let over = triggers.iter().filter_map(|trigger| trigger.over()).max().unwrap_or(interval);
         let span = span + over + 2 * LATE;
         let each = (memory - room) / workers.max(1);
-        let ring = || Ring::new(each, span, snaplen.unwrap_or_default());
+        let ring = || Ring::new(each, span, snaplen);
         let parts = (0..workers).map(|worker| Preroll::new(worker, ring(), &orders)).collect();
         let writer = Writer {
             workers,

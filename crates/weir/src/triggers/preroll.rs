@@ -1,5 +1,6 @@
 //! The latest packets of a worker of a live run, so that a file can begin before its event.
 
+use super::TriggerSpec;
 use super::orders::{LATE, Order, Orders, Shipment};
 use crate::dump::memory;
 use std::collections::VecDeque;
@@ -11,6 +12,27 @@ const CHUNK: usize = 256 << 10;
 
 /// Bytes that the chunk that is being filled may take: its vectors grow by doubling.
 const OPEN: usize = 2 * CHUNK;
+
+/// Bytes of a packet that are kept for these triggers; 0 for all.
+pub fn snaplen_of<'t>(triggers: impl IntoIterator<Item = &'t TriggerSpec>) -> u32 {
+    let lengths = triggers.into_iter().map(|trigger| trigger.dump.snaplen);
+    lengths.reduce(|one, other| if one == 0 || other == 0 { 0 } else { one.max(other) }).unwrap_or_default()
+}
+
+/// Bytes of memory for the queue to the writer, of those of all rings with it.
+pub fn queued(memory: usize) -> usize {
+    memory / 8
+}
+
+/// The share of its memory that a ring fills with packets, about: the vectors of a chunk grow by doubling.
+const FILLED: f64 = 0.6;
+
+/// Seconds of packets that fit into rings with this memory, at a rate in packets and bytes per second.
+pub fn held(memory: usize, packets: f64, bytes: f64, snaplen: u32) -> f64 {
+    let whole = if packets > 0.0 { bytes / packets } else { 0.0 };
+    let kept = if snaplen > 0 { whole.min(snaplen.into()) } else { whole };
+    FILLED * (memory - queued(memory)) as f64 / (packets * (kept + size_of::<Slot>() as f64)).max(1.0)
+}
 
 /// A ring of packets, bounded by bytes and by time.
 pub struct Ring {
@@ -205,6 +227,21 @@ mod tests {
             assert!(small.memory() <= 4 * CHUNK, "{}", small.memory());
         }
         assert!(small.since(0).count() >= 400, "{}", small.since(0).count());
+    }
+
+    #[test]
+    fn a_rate_fills_the_rings_in_a_time() {
+        for length in [60, 800] {
+            let memory = 32 << 20;
+            let mut ring = Ring::new(memory - queued(memory), u64::MAX, 0);
+            (0..300_000).for_each(|n| ring.push(packets([n].into_iter(), length).batch()));
+            // A second has 1,000 packets.
+            let said = held(memory, 1_000.0, 1_000.0 * length as f64, 0);
+            let kept = ring.since(0).count() as f64 / 1_000.0;
+            assert!((0.7..1.4).contains(&(kept / said)), "{length}: {said} said, {kept} kept");
+        }
+        assert_eq!(held(1 << 20, 1_000.0, 800_000.0, 1_500), held(1 << 20, 1_000.0, 800_000.0, 0));
+        assert!(held(1 << 20, 1_000.0, 800_000.0, 128) > 4.0 * held(1 << 20, 1_000.0, 800_000.0, 0));
     }
 
     #[test]
