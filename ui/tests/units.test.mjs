@@ -504,6 +504,10 @@ test('events of a kind and subject are one alert', async () => {
   assert.equal(named({}), 'what');
   const leap = event('1', { kind: 'clock_leap', evidence: { back: 1, ahead: 0, most_back: 3_600_000_000_000, most_ahead: 0 } });
   assert.equal(filled(leap), '1 leap back, by 60.0 min at most');
+  const many = event('1', { kind: 'many', count: 90, evidence: { events: 60 } });
+  assert.equal(filled(many), '60 events did not begin, with 90 findings');
+  const among = event('1', { kind: 'udp_flood', evidence: { packets: 2000, sources: 1000, answered: 0, others: 50 } });
+  assert.match(filled(among), /2\.0 of each; about, with 50 packets of others among them$/);
   for (const [expression, flows] of [
     ['host a', 'host a'],
     ['dst host a and tcp dst port 80 and tcp[tcpflags] & (tcp-syn | tcp-ack) = tcp-syn', 'dst host a and tcp dst port 80'],

@@ -92,7 +92,8 @@ function flood(rest: string): Rule {
     filled: (event) => {
       const [packets, answered, sources] = [of(event, 'packets'), of(event, 'answered'), of(event, 'sources')];
       const each = sources > 0 ? `; packets ${exact(packets)} / sources ${exact(sources)} = ${(packets / sources).toFixed(1)} of each` : '';
-      return `answered ${exact(answered)} / packets ${exact(packets)} = ${percent(answered, packets)}${each}`;
+      const others = of(event, 'others') > 0 ? `; about, with ${exact(of(event, 'others'))} packets of others among them` : '';
+      return `answered ${exact(answered)} / packets ${exact(packets)} = ${percent(answered, packets)}${each}${others}`;
     },
   };
 }
@@ -116,6 +117,14 @@ const RULES: Record<string, Rule> = {
         .filter(([leaps]) => leaps > 0)
         .map(([leaps, way, most]) => `${plural(leaps, 'leap')} ${way}, by ${brief(most / 1e9)} at most`)
         .join('; '),
+  },
+  many: {
+    rule: 'more than 100 events about traffic began in a minute: the further ones did not begin, and their findings are counted here',
+    filled: (event) => `${plural(of(event, 'events'), 'event')} did not begin, with ${plural(event.count, 'finding')}`,
+  },
+  dump_full: {
+    rule: 'a packet file of a trigger has reached its limit of packets or bytes',
+    filled: () => 'later packets are not in it',
   },
 };
 
