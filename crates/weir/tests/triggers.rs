@@ -292,6 +292,69 @@ fn a_file_says_why_it_was_written() {
     }
 }
 
+/// A hundred triggers that go on at once each write their file.
+#[test]
+fn a_hundred_triggers_write_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let dumps = folder.path().join("dumps");
+    let capture = put(folder.path(), "x.pcap", &bursts(1, 20));
+    let keys = "when = \"packets\"\nabove = 40\nover = \"1s\"\nafter = \"1s\"\nbefore = \"1s\"";
+    let tables: String =
+        (0..100).map(|n| configuration(&dumps, keys).replace("burst", &format!("burst-{n}"))).collect();
+    let config = put(folder.path(), "weir.toml", tables.as_bytes());
+    let mut before = None;
+    for workers in ["1", "3"] {
+        let _ = fs::remove_dir_all(&dumps);
+        weir(["-q", "-c", text(&config), "--workers", workers, text(&capture)]).exits(0);
+        let written = files(&dumps);
+        assert_eq!(written.len(), 100);
+        for (name, _) in written.iter().step_by(33) {
+            assert_eq!(packets_of(&dumps.join(name), ""), 52, "{name}");
+        }
+        assert!(before.is_none_or(|before| before == written), "{workers} workers");
+        before = Some(written);
+    }
+}
+
+/// A clock that goes back an hour and ahead ten years opens a file for each burst, equal for any number of workers.
+#[test]
+fn a_clock_that_leaps_opens_the_files_of_its_bursts() {
+    let folder = tempfile::tempdir().unwrap();
+    let dumps = folder.path().join("dumps");
+    let mut packets = Vec::new();
+    for start in [1_000_000_u64, 996_400, 316_360_000] {
+        for second in start..start + 9 {
+            let number = if second == start + 4 { 50 } else { 1 };
+            packets.extend((0..number).map(|n| (second * SECOND + n * 1_000_000, datagram(2, n as usize))));
+        }
+    }
+    let capture = put(folder.path(), "x.pcap", &pcap(1, &packets));
+    let keys =
+        "when = \"packets\"\nabove = 40\nover = \"1s\"\nrearm = \"3s\"\nbefore = \"2s\"\nafter = \"2s\"";
+    let config = put(folder.path(), "weir.toml", configuration(&dumps, keys).as_bytes());
+    let mut before = None;
+    for workers in ["1", "2", "3"] {
+        let _ = fs::remove_dir_all(&dumps);
+        weir(["-q", "-c", text(&config), "--workers", workers, text(&capture)]).exits(0);
+        let written = files(&dumps);
+        let names: Vec<&str> = written.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(
+            names,
+            [
+                "burst.19700112T124644.000000Z.pcapng",
+                "burst.19700112T134644.000000Z.pcapng",
+                "burst.19800110T134644.000000Z.pcapng"
+            ]
+        );
+        for name in &names {
+            // Two seconds before the burst, its second, and one after it.
+            assert_eq!(packets_of(&dumps.join(name), ""), 53, "{name}");
+        }
+        assert!(before.is_none_or(|before| before == written), "{workers} workers");
+        before = Some(written);
+    }
+}
+
 /// The check of a configuration says how far back files of links can begin, at full speed and at the rate of its store.
 #[test]
 fn a_check_says_how_long_the_rings_are() {
