@@ -12,6 +12,8 @@ use crate::mode::Mode;
 
 /// Name of the file in each folder that its process keeps locked.
 const LOCK: &str = ".lock";
+/// Name of this file until it is locked.
+const UNLOCKED: &str = ".unlocked";
 
 /// A folder of mode 0700, by default in the folder for temporary files, removed when the value is dropped. The folder of a killed
 /// process remains until the next [`TemporaryFolder::create`] removes it: a lock marks the folders in use.
@@ -66,9 +68,13 @@ impl TemporaryFolder {
 
     fn lock(path: &Path, owner: Option<(u32, u32)>) -> io::Result<Self> {
         fs::set_permissions(path, Permissions::from_mode(Mode::PRIVATE.folder()))?;
-        let lock = path.join(LOCK);
-        let file = OpenOptions::new().write(true).create_new(true).mode(Mode::PRIVATE.bits()).open(&lock)?;
+        // A lock file that is not locked yet would be that of a killed process to another that starts now: it gets its name when
+        // it is locked.
+        let (unlocked, lock) = (path.join(UNLOCKED), path.join(LOCK));
+        let file =
+            OpenOptions::new().write(true).create_new(true).mode(Mode::PRIVATE.bits()).open(&unlocked)?;
         file.try_lock()?;
+        fs::rename(&unlocked, &lock)?;
         if let Some((user, group)) = owner {
             for path in [&lock, path] {
                 lchown(path, Some(user), Some(group))?;
@@ -129,6 +135,19 @@ mod tests {
         fs::write(path.join("weir.db"), "x").unwrap();
         drop(folder);
         assert!(!path.exists());
+    }
+
+    /// Processes that start at the same moment remove no folder of each other.
+    #[test]
+    fn folders_that_are_being_created_are_not_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let work = || {
+            for _ in 0..300 {
+                let folder = TemporaryFolder::create_in(place.path(), "weir-", None).unwrap();
+                assert!(folder.path().join(LOCK).exists());
+            }
+        };
+        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(work))));
     }
 
     #[test]
