@@ -44,6 +44,11 @@ test('a list is added to a running monitor and removed again', async () => {
   await page.getByRole('button', { name: 'Add a function' }).click();
   await page.getByLabel('Function 2', { exact: true }).selectOption('distinct');
   await page.getByText('2 functions: top dns.query,source show 20, distinct').waitFor();
+  // What is typed while the monitor answers is not part of what is added.
+  await page.route(/\/config$/, async (route) => {
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    await route.continue();
+  });
   await page.getByRole('button', { name: 'Add', exact: true }).click();
   // Refused, with its place.
   const caret = await page.locator('#list-expression-error .caret').innerText();
