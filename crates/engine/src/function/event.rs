@@ -458,6 +458,18 @@ struct Passed {
     until: u64,
 }
 
+impl Passed {
+    /// With an interval in which the row passes, after those before it.
+    fn next(before: Option<&Passed>, interval: Interval) -> Self {
+        let before = before.filter(|before| before.until == interval.start);
+        Self { from: before.map_or(interval.start, |before| before.from), until: interval.end }
+    }
+
+    fn length(self) -> u64 {
+        self.until.saturating_sub(self.from)
+    }
+}
+
 /// Tells whether an event of the kind and subject of this one is open.
 type IsOpen<'a> = &'a dyn Fn(&Event) -> bool;
 
@@ -499,10 +511,9 @@ impl Threshold {
         }
         let before = std::mem::take(&mut self.passed);
         found.retain(|event| {
-            let since = before.get(&event.subject).filter(|passed| passed.until == interval.start);
-            let from = since.map_or(interval.start, |passed| passed.from);
-            self.passed.insert(event.subject.clone(), Passed { from, until: interval.end });
-            interval.end.saturating_sub(from) >= hold || is_open(event)
+            let passed = Passed::next(before.get(&event.subject), interval);
+            self.passed.insert(event.subject.clone(), passed);
+            passed.length() >= hold || is_open(event)
         });
     }
 
@@ -557,13 +568,13 @@ impl Threshold {
         }
         (self.judged, self.latest) = (Some(start), Some(0));
         let subject = Subject::Key(ALL.into());
-        let since = self.passed.get(&subject).filter(|passed| passed.until == first);
-        let from = since.map_or(first, |passed| passed.from);
+        let silent = Interval { start: first, end: start };
+        let passed = Passed::next(self.passed.get(&subject), silent);
         if self.asked.hold > 0 {
-            self.passed.insert(subject.clone(), Passed { from, until: start });
+            self.passed.insert(subject.clone(), passed);
         }
-        let event = self.event(subject, Interval { start: first, end: start }, 0);
-        let is_held = start.saturating_sub(from) >= self.asked.hold || is_open(&event);
+        let event = self.event(subject, silent, 0);
+        let is_held = passed.length() >= self.asked.hold || is_open(&event);
         is_held.then_some(Event { count: number, ..event })
     }
 
