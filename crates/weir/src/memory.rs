@@ -11,8 +11,6 @@ use weir_flow::{FlowConfig, FlowTable};
 use weir_output::figures::count;
 
 const MIB: usize = 1 << 20;
-/// Maximum bytes of the packets that are kept for triggers, with those on the way to a file.
-pub const MAX_PREROLLS: usize = 72 * MIB;
 /// The memory with which the lists of the summary have all their rows. With less memory they have proportionally
 /// fewer.
 pub const FULL_LISTS: usize = 512 * MIB;
@@ -67,6 +65,12 @@ pub struct Division {
     pub answers: usize,
     /// The latest packets of all workers, for triggers.
     pub prerolls: usize,
+}
+
+/// Bytes of the packets that are kept for triggers, with those on the way to a file, of those that are left for flows, streams
+/// and them.
+pub fn prerolls(left: usize) -> usize {
+    (left / 3).min(72 * MIB)
 }
 
 impl Division {
@@ -126,7 +130,7 @@ impl Division {
             if work.has_store { (memory / 16).min(2 * MIB) + weir_store::cached(fixed.store) } else { 0 };
         let slack = 2 * MIB + (memory / 16).min(8 * MIB) + caches;
         let left = memory.checked_sub(slack + fixed.all())?;
-        let prerolls = if work.has_triggers { (left / 3).min(MAX_PREROLLS) } else { 0 };
+        let prerolls = if work.has_triggers { prerolls(left) } else { 0 };
         let left = left - prerolls;
         // A parsed flow needs half as much again for its stream and its parser; on links the clock ends flows.
         let (flows, sessions) = match (work.is_read, work.is_live) {

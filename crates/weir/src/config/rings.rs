@@ -2,15 +2,15 @@
 
 use super::Config;
 use crate::database;
-use crate::memory::MAX_PREROLLS;
+use crate::memory::prerolls;
 use crate::triggers::{held, snaplen_of};
 use std::path::Path;
 use weir_output::figures::{bit_rate, bytes, duration, packet_rate};
 use weir_store::{Steps, StoreError, TimeRange};
 
 const HOUR: u64 = 3_600_000_000_000;
-/// Bits per second of a full link of 1 Gbit/s, and bytes of a packet of a common mix.
-const FULL: (f64, f64) = (1e9, 800.0);
+/// A full link of 1 Gbit/s, with 800 bytes in a packet of a common mix.
+const FULL: Rate = Rate { packets: 1e9 / 8.0 / 800.0, bits: 1e9 };
 
 /// Packets and bits per second.
 #[derive(Clone, Copy)]
@@ -24,14 +24,13 @@ pub(super) fn note(config: &Config) -> String {
     if config.triggers.is_empty() || config.interfaces.value.is_empty() {
         return String::new();
     }
-    let memory = usize::try_from(config.memory.value / 3).unwrap_or(usize::MAX).min(MAX_PREROLLS);
+    let memory = prerolls(usize::try_from(config.memory.value).unwrap_or(usize::MAX));
     let snaplen = snaplen_of(&config.triggers);
     let time = |rate: Rate| {
         let seconds = held(memory, rate.packets, rate.bits / 8.0, snaplen);
         // No duration is longer than what a number of nanoseconds can say.
         duration((seconds * 1e9) as u64)
     };
-    let full = Rate { packets: FULL.0 / 8.0 / FULL.1, bits: FULL.0 };
     let last = config.store.dir.value.as_deref().and_then(|folder| of_last_hour(folder).ok().flatten());
     let last = last.map(|rate| {
         let (packets, bits) = (packet_rate(rate.packets), bit_rate(rate.bits));
@@ -40,7 +39,7 @@ pub(super) fn note(config: &Config) -> String {
     format!(
         "triggers keep at most {} of packets: {} of a full link of 1 Gbit/s{}\n",
         bytes(memory as u64),
-        time(full),
+        time(FULL),
         last.unwrap_or_default()
     )
 }

@@ -5,7 +5,7 @@ use super::fault::{Fault, nearest};
 use super::functions::{self, LEVELS, level_of, read_level};
 use super::read::{ConfigReader, Key, Node, quoted};
 use super::{Chart, Config, EXPRESSION, Unique, require};
-use crate::triggers::{Decided, DumpSpec, EXAMPLE, PLACEHOLDERS, TriggerSpec, filled};
+use crate::triggers::{Decided, DumpSpec, EXAMPLE, OF_TRIGGER, PLACEHOLDERS, TriggerSpec, filled};
 use toml::de::{DeTable, DeValue};
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
 use weir_engine::{Callable, DROPS, PER_MILLION, check_chain, judging_drops};
@@ -76,7 +76,7 @@ static KEYS: [Key<Draft>; 23] = [
                 return;
             }
             draft.event.arguments.insert(0, ("name".to_owned(), name.clone()));
-            draft.subscription.name = format!("trigger {name}");
+            draft.subscription.name = format!("{OF_TRIGGER}{name}");
         },
     },
     Key {
@@ -294,7 +294,7 @@ pub(super) fn read(r: &mut ConfigReader<'_>, node: &Node<'_>, config: &mut Confi
         require(r, table, element.span(), "this trigger", &["name", "to"]);
         check_keys(r, table);
         let at = table.get("name").map_or(element.span(), |name| name.span());
-        let name = draft.subscription.name.strip_prefix("trigger ").unwrap_or_default().to_owned();
+        let name = draft.subscription.name.strip_prefix(OF_TRIGGER).unwrap_or_default().to_owned();
         if r.faults.len() > faults || !seen.is_new(r, &name, at.clone()) {
             continue;
         }

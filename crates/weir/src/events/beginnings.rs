@@ -1,5 +1,6 @@
 //! Bounds the events about traffic that begin in a minute, and makes the finding that stands for the others.
 
+use crate::triggers::OF_TRIGGER;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_api::event::MANY;
 use weir_api::{Event, Folded, Interval, Subject};
@@ -9,8 +10,6 @@ const MOST: u64 = 100;
 const MINUTE: u64 = 60_000_000_000;
 /// Number of events that were not opened and are known when they are found again. Of more, each counts again.
 const KNOWN: usize = 4096;
-/// What the subscriptions of triggers are called. A trigger has limits of its own, and what was asked to be kept is not to be missed.
-const OF_TRIGGER: &str = "trigger ";
 
 /// The events about traffic that have begun in a minute of the run's time, which is that of packets.
 #[derive(Default)]
@@ -103,7 +102,8 @@ impl Beginnings {
     }
 }
 
-/// Whether an event is one of those that are bounded.
+/// Whether an event is one of those that are bounded. Those of triggers are not: each has limits of its own, and what was asked to be
+/// kept is not to be missed.
 fn is_limited(event: &Event) -> bool {
     let origin = event.origin.as_ref();
     event.kind.is_of_traffic() && !origin.is_some_and(|origin| origin.subscription.starts_with(OF_TRIGGER))

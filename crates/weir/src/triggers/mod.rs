@@ -33,6 +33,9 @@ const SECOND: u64 = 1_000_000_000;
 /// Maximum number of files of a run over files.
 const MAX_FILES: usize = 4_096;
 
+/// How the names of the subscriptions of triggers begin; that of the trigger follows.
+pub const OF_TRIGGER: &str = "trigger ";
+
 /// A trigger of the configuration.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TriggerSpec {
