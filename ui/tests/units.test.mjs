@@ -527,6 +527,7 @@ test('rows of lists of hosts have the expressions of their flows', async () => {
     [`source target ${tried}`, ['10.0.0.1', '10.0.0.2', 'udp'], 'fanout', 'flow.client = 10.0.0.1 and flow.server = 10.0.0.2 and udp'],
     [`source port ${tried}`, ['10.0.0.1', 47, 'ip'], 'fanout', 'flow.client = 10.0.0.1'],
     [`source ${tried}`, ['10.0.0.1', 'echo'], 'fanout', 'flow.client = 10.0.0.1 and (icmp or icmp6)'],
+    [`source ${tried}`, ['10.0.0.1', 'arp'], 'fanout', ''],
     ['host work syn port_sample', ['10.0.0.1'], 'syn', 'host 10.0.0.1'],
     ['host weight class sent errors', ['10.0.0.1'], 'udp', 'host 10.0.0.1'],
     ['protocol port errors port_unreachable', [17, 161], 'icmperror', 'udp dst port 161'],

@@ -11,7 +11,7 @@ use crate::plan::{Planned, Shared};
 use crate::planned::{Link, Readings};
 use crate::stream_demand::Covering;
 use crate::trees::{Node, Since, Trees};
-use crate::{Control, Emitted, FlowIdentity, FlowRecord, Item, Plan, Share, Sink, Tally};
+use crate::{Control, Emitted, FlowIdentity, FlowRecord, Item, Plan, Question, Share, Sink, Tally};
 use std::collections::HashMap;
 use weir_api::{Answer, AnswerId};
 use weir_filter::{Directions, Matches, PacketMask};
@@ -309,6 +309,21 @@ impl Functions {
         }
     }
 
+    /// Shows the questions and answers among the packets of a mask to the subscriptions of flows that cover a flow from the asker to
+    /// the target.
+    pub fn questions(&mut self, plan: &Plan, block: Batch<'_>, layers: &[Layers], mask: &PacketMask) {
+        let Self { links, found, .. } = self;
+        Block::Packets(block, layers).each(mask, |item| {
+            let Item::Packet(packet, layers) = item else { return };
+            let Some(question) = Question::of(packet, layers) else { return };
+            plan.flow_ends.each(&question.endpoints(), found, |at, directions| {
+                if directions.forward {
+                    show_question(&plan.trees, links, at, &Item::Question(&question));
+                }
+            });
+        });
+    }
+
     /// Keeps a tally for the functions. Returns whether the waiting tallies are to be shown now.
     #[inline]
     pub fn tally(&mut self, tally: &Tally<'_>) -> bool {
@@ -374,6 +389,17 @@ fn show(
             tree.start += node.below as usize;
         }
         delivered.extend(link.delivers());
+    }
+}
+
+/// Shows a question to the functions that see questions, of the tree of the subscription at a position.
+fn show_question(trees: &Trees, links: &mut [Option<Link>], at: usize, item: &Item<'_>) {
+    let mut tree = trees.tree(at);
+    while let Some(at) = tree.next() {
+        let (Some(node), Some(Some(link))) = (trees.nodes.get(at), links.get_mut(at)) else { continue };
+        if !link.question(item) {
+            tree.start += node.below as usize;
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The items that functions see.
 
 use crate::fields::RecordView;
-use crate::{Control, FlowIdentity, FlowRecord, Tally};
+use crate::{Control, FlowIdentity, FlowRecord, Question, Tally};
 use weir_api::Count;
 use weir_filter::Directions;
 use weir_proto::{Buffer, Field, Table, Value};
@@ -29,6 +29,9 @@ pub enum Item<'a> {
     Field(&'a FlowIdentity, &'static Table, &'static Field, &'a Value<'a>),
     /// A flow that has ended, with the directions that are selected; one without packets is not among them.
     FlowEnd(&'a FlowRecord, Directions),
+    /// A question for a host of the link, or its answer. Functions at flow level whose input is [`crate::Uncommon::Questions`] see
+    /// them beside flows.
+    Question(&'a Question),
     /// A record of a protocol.
     Record(&'a RecordView<'a>),
     /// A record of a table of [`weir_proto::REQUESTED`]. Functions that do not ask for the table ignore it.
@@ -57,8 +60,8 @@ impl Item<'_> {
                     bytes: sides.map(|side| side.frame_bytes).sum(),
                 }
             }
-            // The packet of an error is in a tally.
-            Item::Error(..) | Item::Record(_) | Item::Requested(_) => Count::default(),
+            // The packet of an error is in a tally, and a question belongs to no flow.
+            Item::Error(..) | Item::Question(_) | Item::Record(_) | Item::Requested(_) => Count::default(),
         }
     }
 
@@ -69,7 +72,9 @@ impl Item<'_> {
             Item::Control(control) => Some(control.tally.key),
             Item::Chunk(flow, _) | Item::Buffer(flow, ..) | Item::Field(flow, ..) => Some(&flow.key),
             Item::FlowEnd(flow, _) => Some(&flow.key),
-            Item::Packet(..) | Item::Error(..) | Item::Record(_) | Item::Requested(_) => None,
+            Item::Packet(..) | Item::Error(..) | Item::Question(_) | Item::Record(_) | Item::Requested(_) => {
+                None
+            }
         }
     }
 }

@@ -44,6 +44,8 @@ pub struct Plan {
     pub(crate) early: Cover<FlowTests>,
     /// Subscriptions at flow level.
     pub(crate) flow_ends: Cover<FlowTests>,
+    /// Whether any of them has functions that see questions beside flows.
+    pub(crate) asks: bool,
     /// Subscriptions at record level.
     pub(crate) records: Cover<RecordSet>,
     /// The flows that are identified or parsed.
@@ -214,6 +216,8 @@ pub(crate) struct Planned {
     memory: PlanMemory,
     /// Whether it needs something besides packets and flows.
     has_demand: bool,
+    /// Whether its functions see questions beside flows.
+    asks: bool,
 }
 
 /// The source of a subscription's items.
@@ -358,12 +362,13 @@ impl Plan {
             trees.follow(before.number(), &before.trees, &shared.positions(subscriptions.len(), id_at));
         }
         let mut memory = PlanMemory { functions: trees.state, ..PlanMemory::default() };
-        let (mut sources, mut demand) = (Sources::default(), Demand::default());
+        let (mut sources, mut demand, mut asks) = (Sources::default(), Demand::default(), false);
         for (at, planned) in planned.iter().enumerate() {
             if planned.lineage.is_empty() || trees.leads(at) {
                 sources.add(at, &planned.source);
             }
             needs_layers = needs_layers || planned.needs_layers();
+            asks = asks || planned.asks;
             if planned.has_demand {
                 planned.compiled.demand.iter().for_each(|one| demand.add(one));
             }
@@ -386,6 +391,7 @@ impl Plan {
             streams: Cover::after(before.map(|plan| &plan.streams), &covering(&sources.streams)),
             early: Cover::after(before.map(|plan| &plan.early), &covering(&sources.early)),
             flow_ends: Cover::after(before.map(|plan| &plan.flow_ends), &covering(&sources.flow_ends)),
+            asks,
             records: Cover::after(before.map(|plan| &plan.records), &covering(&sources.records)),
             read: Read::after(before.map(|plan| &plan.read), asking),
             writes: Writes::new(planned.iter().flat_map(|planned| planned.compiled.targets())),
@@ -532,8 +538,9 @@ impl Plan {
             parts.into_iter().filter(|(n, _)| *n > 0).map(|(_, text)| text.to_owned()).collect();
         let uncommon = Uncommon::ALL
             .map(|kind| (count(&|source: &ItemSource| *source == ItemSource::Uncommon(kind)), kind.text()));
-        let [without_ip, tunnelled, icmp_errors] = uncommon;
-        let sources: [(usize, &str); 11] = [
+        let [without_ip, tunnelled, icmp_errors, (_, questions)] = uncommon;
+        let asking = self.subscriptions.iter().filter(|planned| planned.asks).count();
+        let sources: [(usize, &str); 12] = [
             (
                 count(&|source: &ItemSource| matches!(source, ItemSource::Sum(_))),
                 "packets are counted by expression",
@@ -559,6 +566,7 @@ impl Plan {
                 count(&|source: &ItemSource| matches!(source, ItemSource::FlowEnds)),
                 "functions see flows that end",
             ),
+            (asking, questions),
             (count(&|source: &ItemSource| matches!(source, ItemSource::Records)), "functions see records"),
         ];
         let shared = (self.trees.shared(), "functions that several subscriptions share");
@@ -839,6 +847,7 @@ impl Planned {
         Self {
             id: *id,
             spec: Arc::clone(spec),
+            asks: source == ItemSource::FlowEnds && compiled.asks(),
             source,
             memory: PlanMemory::of(&compiled, readings),
             has_demand: compiled.demand.is_some(),

@@ -5,6 +5,7 @@ use crate::function::select::Select;
 use crate::function::{apps, event, record_fields, record_tables, watch};
 use crate::settings::{PlanError, Seeds, Settings};
 use crate::streams::DELAYS;
+use crate::uncommon::Uncommon;
 use crate::{
     Block, Delivery, Function, FunctionSpec, InputKind, Item, Memory, OwnApps, Selector, Supplement, Target,
 };
@@ -103,6 +104,11 @@ impl Call {
     }
 }
 
+/// Whether a function sees questions beside flows.
+fn asks(function: &FunctionSpec) -> bool {
+    function.input == InputKind::Uncommon(Uncommon::Questions)
+}
+
 /// A function of a chain, with its state in a worker.
 pub(crate) enum Link {
     Measure(Measure),
@@ -123,6 +129,8 @@ pub(crate) struct Measure {
     joined: Vec<(SubscriptionId, usize)>,
     /// The number of its answer, if it delivers.
     delivers: Option<AnswerId>,
+    /// Whether it sees questions beside flows.
+    asks: bool,
 }
 
 /// The readings of an interval of a function.
@@ -146,7 +154,7 @@ fn skipped(joined: &[(SubscriptionId, usize)], id: SubscriptionId) -> usize {
 
 impl Measure {
     fn new(function: Box<dyn Function>, delivers: Option<AnswerId>) -> Self {
-        Self { function, has_seen: false, parts: Vec::new(), joined: Vec::new(), delivers }
+        Self { function, has_seen: false, parts: Vec::new(), joined: Vec::new(), delivers, asks: false }
     }
 
     /// Whether its reading may hold something. A function that has seen nothing, or nothing that it counts, gives its reading
@@ -242,6 +250,14 @@ impl Link {
                 measure.function.passes(item)
             }
             Link::Select(selector) => selector.keeps(item),
+        }
+    }
+
+    /// Shows it a question, if it sees questions. Returns whether the functions after it see the item.
+    pub fn question(&mut self, item: &Item<'_>) -> bool {
+        match self {
+            Link::Measure(measure) if !measure.asks => true,
+            _ => self.item(item),
         }
     }
 
@@ -387,6 +403,11 @@ impl Compiled {
                 .all(|(_, call)| call.measures().is_some_and(|function| function.input == input))
     }
 
+    /// Whether a function sees questions beside flows.
+    pub fn asks(&self) -> bool {
+        self.calls.iter().any(|(_, call)| call.measures().is_some_and(asks))
+    }
+
     /// Whether a function reads the layers of packets.
     pub fn reads_layers(&self) -> bool {
         self.calls.iter().any(|(_, call)| match call {
@@ -435,7 +456,8 @@ impl Compiled {
                 let call = spec.functions.get(usize::from(*place))?;
                 let function = spec_of.call(call, seeds).ok()?;
                 let delivers = target.is_some().then(|| self.answer(*place));
-                Some(Link::Measure(Measure::new(function, delivers)))
+                let asks = asks(spec_of);
+                Some(Link::Measure(Measure { asks, ..Measure::new(function, delivers) }))
             }
             (place, Call::Watch(_, _, list)) => {
                 let call = spec.functions.get(usize::from(*place))?;

@@ -380,7 +380,8 @@ impl Worker {
         }
     }
 
-    /// Shows the packets of uncommon kinds to their subscriptions, and the errors among them to those of sums of flows.
+    /// Shows the packets of uncommon kinds to their subscriptions, the errors among them to those of sums of flows, and the questions
+    /// to those of flows.
     fn show_uncommon(&mut self, block: Batch<'_>, layers: &[Layers], masks: &[PacketMask]) {
         let Plan { trees, sources, .. } = &*self.plan;
         for (mask, subscriptions) in masks.iter().zip(&sources.uncommon) {
@@ -394,6 +395,10 @@ impl Worker {
         let errors = masks.get(Uncommon::IcmpErrors as usize);
         if let Some(errors) = errors.filter(|mask| **mask != PacketMask::default()) {
             self.functions.errors(&self.plan, block, layers, errors);
+        }
+        let questions = masks.get(Uncommon::Questions as usize).filter(|_| self.plan.asks);
+        if let Some(questions) = questions.filter(|mask| **mask != PacketMask::default()) {
+            self.functions.questions(&self.plan, block, layers, questions);
         }
     }
 

@@ -207,6 +207,41 @@ fn a_report_is_text_of_few_lines_without_control_characters() {
     assert!(lines[2].ends_with("/2  S:F:R 1,800:0:0  sent:received 1,800:0"), "{}", lines[2]);
 }
 
+/// A host sweeps its link by ARP and gets few answers; a router asks for as many hosts, which answer.
+#[test]
+fn a_sweep_by_arp_is_a_scan_and_a_router_is_none() {
+    let arp = |operation: u8, sender: [u8; 4], receiver: [u8; 4]| {
+        let mac = |address: [u8; 4]| [2, 0, 0, 0, 0, address[3]];
+        let head = [&[0xff; 6][..], &mac(sender), &[8, 6, 0, 1, 8, 0, 6, 4, 0, operation]].concat();
+        [&head[..], &mac(sender), &sender, &mac(receiver), &receiver].concat()
+    };
+    let (scanner, router) = ([10, 0, 0, 66], [10, 0, 0, 254]);
+    let mut packets = conversation(BEGIN);
+    for n in 1..=200_u8 {
+        let at = BEGIN + u64::from(n) * SECOND;
+        let host = [10, 0, 0, n];
+        if host != scanner {
+            packets.push((at, arp(1, scanner, host)));
+            packets.push((at + 3, arp(1, router, host)));
+            packets.push((at + 4, arp(2, host, router)));
+        }
+        if n % 40 == 0 {
+            packets.push((at + 2, arp(2, host, scanner)));
+        }
+    }
+    packets.sort();
+    let folder = tempfile::tempdir().unwrap();
+    let store = stored(folder.path(), &packets, CONFIG);
+    let lines = json(&store, "hour", "2026-11-22 10:30");
+    let row = |address| host(&lines, address)["fanout"][0]["rows"][0].clone();
+    let parts = |row: &Value| (row["kind"].clone(), row["targets"].clone(), row["answered"].clone());
+    assert_eq!(parts(&row(scanner)), ("arp".into(), 199.into(), 5.into()));
+    assert_eq!(parts(&row(router)), ("arp".into(), 199.into(), 199.into()));
+    assert_eq!((&row(scanner)["scan"], &row(router)["scan"]), (&true.into(), &false.into()));
+    let text = report(&store, "hour", &["--at", "2026-11-22 10:30"]);
+    assert!(text.contains("arp: 199 hosts, 0 ports; 199 flows: 5 answered\n"), "{text}");
+}
+
 #[test]
 fn a_page_has_no_script_and_everything_is_escaped() {
     let folder = tempfile::tempdir().unwrap();

@@ -97,6 +97,8 @@ export function flowsOf(table: FunctionTable, row: FunctionRow): string {
   const parts: string[] = [];
   switch (shapeOf(table)?.name) {
     case 'fanout': {
+      // What a host asks on its link is no flow.
+      if (/^(arp|nd)$/.test(String(of('kind')))) break;
       parts.push(`flow.client = ${String(of('source'))}`);
       if (of('target') !== null) parts.push(`flow.server = ${String(of('target'))}`);
       const kind = String(of('kind'));

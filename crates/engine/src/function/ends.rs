@@ -23,7 +23,7 @@ impl Share {
             Item::Control(control) => control.tally.begins.into(),
             Item::FlowEnd(flow, _) => (flow.follows == 0).into(),
             Item::Record(_) => 1,
-            Item::Error(..) | Item::Requested(_) => return None,
+            Item::Error(..) | Item::Question(_) | Item::Requested(_) => return None,
         };
         Some(Self { ends: EndpointRoles::of(item)?, count: item.count(), flows })
     }
@@ -60,7 +60,7 @@ impl EndpointRoles {
             Item::Buffer(flow, _, side, _) => Some(Self::of_side(flow, *side)),
             Item::Field(flow, ..) => Some(Self::of_side(flow, Direction::Forward)),
             Item::FlowEnd(flow, directions) => Some(Self::of_flow(flow, *directions)),
-            Item::Error(..) | Item::Record(_) | Item::Requested(_) => None,
+            Item::Error(..) | Item::Question(_) | Item::Record(_) | Item::Requested(_) => None,
         }
     }
 

@@ -1,24 +1,27 @@
 //! Hosts by what they try to reach: distinct addresses and ports, by the kind of the probe.
 
 use super::ends::words;
+use super::link_list::word;
 use super::scans::Outcome;
 use super::times::Times;
 use super::top::ip;
 use super::{Argument, Arguments, Function, FunctionSpec, InputKind, Memory};
 use crate::bounded::{Amount, Bounded, kept};
 use crate::keyed::{Address, KeyHash, Keyed};
-use crate::{FlowRecord, Item};
+use crate::uncommon::Uncommon;
+use crate::{Asker, FlowRecord, Item, Question, QuestionKind};
 use std::borrow::Cow;
 use std::sync::Arc;
 use weir_api::{
     Bits, Count, Datum, DistinctValues, Fold, Folded, KeyColumn, Level, OWN_WORDS, Reading, Schema, Shown,
     TableColumn, TableRow, Unit,
 };
+use weir_wire::Mac;
 use weir_wire::build::flags::{ACK, FIN, PSH, RST, SYN, URG};
 
 pub(super) static FANOUT: FunctionSpec = FunctionSpec {
     name: "fanout",
-    help: "Hosts by what they try to reach, with the kind of the probe: by distinct addresses, by distinct ports, by the ports of one host (a vertical scan), or by the hosts with one port (a horizontal scan). Clients and resolvers have rows too, with answered flows. A flow counts when it has ended.",
+    help: "Hosts by what they try to reach, with the kind of the probe: by distinct addresses, by distinct ports, by the ports of one host (a vertical scan), or by the hosts with one port (a horizontal scan). Clients and resolvers have rows too, with answered flows. A flow counts when it has ended. Questions of ARP and of neighbour discovery count as flows, each at once.",
     arguments: &[
         Argument {
             name: "by",
@@ -29,7 +32,7 @@ pub(super) static FANOUT: FunctionSpec = FunctionSpec {
         Argument { name: "rows", help: "Number of rows to keep, 16 to 1048576.", default: Some("8192") },
     ],
     levels: &[Level::Flow],
-    input: InputKind::Packets,
+    input: InputKind::Uncommon(Uncommon::Questions),
     memory: |arguments| {
         let (_, _, rows) = shape(arguments)?;
         let kept = kept(rows);
@@ -84,17 +87,21 @@ enum By {
 }
 
 /// The parts of keys.
-const SOURCE: KeyColumn = KeyColumn::new("source", "", "The host that began the flows.");
+const SOURCE: KeyColumn = KeyColumn::new(
+    "source",
+    "",
+    "The host that began the flows; the hardware address of one that asks by ARP without an address of its own.",
+);
 const TARGET: KeyColumn = KeyColumn::new("target", "", "The host that it tried to reach.");
 const PORT: KeyColumn = KeyColumn::new(
     "port",
     "",
-    "The destination port; for `ip` the number of the IP protocol; none for ICMP.",
+    "The destination port; for `ip` the number of the IP protocol; none for ICMP, ARP and neighbour discovery.",
 );
 const KIND: KeyColumn = KeyColumn::new(
     "kind",
     OWN_WORDS,
-    "The kind of the probe, by the first packet of the flow: syn, connect, fin, null, xmas, maimon, ack, other (TCP), udp, sctp, echo, timestamp (ICMP), ip (other IP protocols).",
+    "The kind of the probe, by the first packet of the flow: syn, connect, fin, null, xmas, maimon, ack, other (TCP), udp, sctp, echo, timestamp (ICMP), arp, nd (neighbour discovery), ip (other IP protocols).",
 );
 
 /// The columns of values.
@@ -106,10 +113,11 @@ const PORTS: TableColumn = TableColumn::new(
     "",
     "Distinct destination ports; for `ip` distinct numbers of IP protocols.",
 );
-const FLOWS: TableColumn = flows("flows", "Flows, or parts of long ones.");
-const ANSWERED: TableColumn = flows("answered", "Flows that the target answered, and did not refuse.");
+const FLOWS: TableColumn = flows("flows", "Flows, or parts of long ones; for `arp` and `nd` questions.");
+const ANSWERED: TableColumn =
+    flows("answered", "Flows that the target answered, and did not refuse; for `arp` and `nd` answers.");
 const REFUSED: TableColumn = flows("refused", "Flows of TCP that the target refused with a RST.");
-const SILENT: TableColumn = flows("silent", "Flows without an answer.");
+const SILENT: TableColumn = flows("silent", "Flows without an answer; not for `arp` and `nd`.");
 const FIRST: TableColumn = TableColumn::new("first", Fold::Min, "time", "Beginning of the first flow.");
 const LAST: TableColumn = TableColumn::new("last", Fold::Max, "time", "Beginning of the last flow.");
 
@@ -167,6 +175,9 @@ enum Kind {
     Sctp,
     Echo,
     Timestamp,
+    Arp,
+    /// Neighbour discovery.
+    Nd,
     /// Another IP protocol.
     Ip,
 }
@@ -247,6 +258,8 @@ impl Kind {
             Self::Sctp => "sctp",
             Self::Echo => "echo",
             Self::Timestamp => "timestamp",
+            Self::Arp => "arp",
+            Self::Nd => "nd",
             Self::Ip => "ip",
         }
     }
@@ -257,9 +270,16 @@ const MAIMON: u8 = FIN | ACK;
 /// The probe that nmap names after a Christmas tree.
 const XMAS: u8 = FIN | PSH | URG;
 
+/// A hardware address from a word.
+fn mac_of(word: u64) -> Mac {
+    let [_, _, mac @ ..] = word.to_be_bytes();
+    mac
+}
+
 /// What a flow counts to.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Subject {
+    /// That of a station is [`STATION`] and its hardware address.
     source: Address,
     /// The target of a vertical row, else 0.
     target: Address,
@@ -275,6 +295,9 @@ impl Keyed for Subject {
         hash.of([self.source[0], self.source[1], self.target[0], self.target[1], rest])
     }
 }
+
+/// The upper half of what stands for a station without an address, in rows of ARP, whose addresses are those of IPv4.
+const STATION: u64 = 1;
 
 /// The flows of a row.
 #[derive(Clone, Debug, Default)]
@@ -295,6 +318,15 @@ struct Tried {
     error: u32,
 }
 
+/// What counts to a row.
+#[derive(Clone, Copy, Debug)]
+enum Seen {
+    /// A flow, or a question.
+    Try(Try),
+    /// An answer to a question. A question and its answer may be at two workers, so that each counts on its own.
+    Answer,
+}
+
 /// A flow.
 #[derive(Clone, Copy, Debug)]
 struct Try {
@@ -306,19 +338,23 @@ struct Try {
 
 /// Rows are ranked by their number of distinct values.
 impl Amount for Tried {
-    type More = Try;
+    type More = Seen;
     const LEAST: u32 = 0;
     const OWN: usize = FEW;
 
-    fn weight_of(_: &Try, _: Unit) -> u64 {
-        1
+    fn weight_of(more: &Seen, _: Unit) -> u64 {
+        u64::from(matches!(more, Seen::Try(_)))
     }
 
-    fn count_of(_: &Try) -> Count {
-        Count { packets: 1, bytes: 0 }
+    fn count_of(more: &Seen) -> Count {
+        Count { packets: u64::from(matches!(more, Seen::Try(_))), bytes: 0 }
     }
 
-    fn add(&mut self, more: &Try, _: Unit, room: usize) -> u64 {
+    fn add(&mut self, more: &Seen, _: Unit, room: usize) -> u64 {
+        let Seen::Try(more) = more else {
+            self.answered += 1;
+            return 0;
+        };
         self.flows += 1;
         match more.outcome {
             Some(Outcome::Answered) => self.answered += 1,
@@ -379,13 +415,35 @@ impl Fanout {
             By::Horizontal => (Subject { port, ..host }, address, None),
         };
         let more = Try { ranking, others, outcome: kind.outcome(flow), began: flow.first.0 };
-        self.list.add_more(subject, more);
+        self.list.add_more(subject, Seen::Try(more));
         Some(())
+    }
+
+    /// Takes a question or an answer. Neither has a port.
+    fn question(&mut self, question: &Question) {
+        if matches!(self.by, By::Ports | By::Vertical) {
+            return;
+        }
+        let source = match question.asker {
+            Asker::Host(address) => words(address),
+            Asker::Station(mac) => [STATION, word(Some(mac))],
+        };
+        let kind = match question.kind {
+            QuestionKind::Arp => Kind::Arp,
+            QuestionKind::Nd => Kind::Nd,
+        };
+        let ranking = u128::from_be_bytes(question.target);
+        let asked = Try { ranking, others: None, outcome: None, began: question.time.0 };
+        let seen = if question.is_answer { Seen::Answer } else { Seen::Try(asked) };
+        self.list.add_more(Subject { source, kind, ..Subject::default() }, seen);
     }
 
     /// The key of a row.
     fn key(by: By, subject: Subject) -> Vec<Datum> {
-        let source = Datum::Address(ip(subject.source));
+        let source = match subject.source {
+            [STATION, mac] if subject.kind == Kind::Arp => Datum::Mac(mac_of(mac)),
+            address => Datum::Address(ip(address)),
+        };
         let kind = Datum::Text(subject.kind.name().into());
         match by {
             By::Addresses | By::Ports => vec![source, kind],
@@ -399,7 +457,11 @@ impl Fanout {
 
 impl Function for Fanout {
     fn item(&mut self, item: &Item<'_>) {
-        let Item::FlowEnd(flow, _) = item else { return };
+        let flow = match item {
+            Item::FlowEnd(flow, _) => flow,
+            Item::Question(question) => return self.question(question),
+            _ => return,
+        };
         // The late segments of a closed connection try nothing, nor does an initiator that sent nothing: only the answers of
         // such a flow were seen.
         if flow.follows == 0 && flow.forward.packets > 0 {
@@ -431,6 +493,7 @@ mod tests {
     use super::super::scans::tests::{flood, flow};
     use super::*;
     use crate::function::tests::table_of;
+    use crate::question::tests::{advertisement, arp, solicitation};
     use crate::{ConnState, Tally};
     use weir_api::{FunctionCall, Table};
     use weir_filter::Directions;
@@ -692,6 +755,70 @@ mod tests {
             };
             assert!((1_000..=*last).contains(first), "{by}: {first} {last}");
         }
+    }
+
+    /// The table of packets of ARP and neighbour discovery, with each at the next of some workers.
+    fn asked(by: &str, frames: &[Vec<u8>], workers: usize) -> Table {
+        table_of(&FANOUT, &call(by), (frames, workers), |function, frame| {
+            let packet = Packet { time: Time(7), ..build::packet(frame, LinkType::ETHERNET) };
+            if let Some(question) = Question::of(&packet, &decode(&packet)) {
+                function.item(&Item::Question(&question));
+            }
+        })
+    }
+
+    #[test]
+    fn hosts_that_ask_by_arp_and_neighbour_discovery_have_rows() {
+        let lan = |n: u8| [10, 0, 0, n];
+        // A sweep that two hosts answer, a router whose hosts all live, and a station without an address that asks for many.
+        let sweep = (2..=254).map(|to| arp(1, lan(1), lan(to)));
+        let found = [9, 77].map(|to| arp(2, lan(to), lan(1)));
+        let router = (2..=40).flat_map(|to| [arp(1, lan(254), lan(to)), arp(2, lan(to), lan(254))]);
+        let station = (1..=30).map(|to| arp(1, [0; 4], lan(to)));
+        let tested = [arp(2, lan(30), [0; 4]), arp(1, lan(5), lan(5))];
+        let six = (2..=50).map(|to| solicitation(1, to));
+        let frames: Vec<Vec<u8>> = sweep
+            .chain(found)
+            .chain(router)
+            .chain(station)
+            .chain(tested)
+            .chain(six)
+            .chain([advertisement(1, 3)])
+            .collect();
+        let one = asked("addresses", &frames, 1);
+        assert!(one.is_exact());
+        assert_eq!(
+            texts(&one),
+            [
+                "10.0.0.1 arp: targets=253 flows=253 answered=2",
+                "fe80::200:ff:fe00:1 nd: targets=49 flows=49 answered=1",
+                "10.0.0.254 arp: targets=39 flows=39 answered=39",
+                "Mac([2, 0, 0, 0, 0, 9]) arp: targets=30 flows=30 answered=1",
+            ]
+        );
+        assert_eq!(
+            texts(&asked("horizontal", &frames, 1))[0],
+            "10.0.0.1 Nothing arp: targets=253 flows=253 answered=2"
+        );
+        assert_eq!(one.rows[0].values[6..], [Folded::Min(Some(7)), Folded::Max(Some(7))]);
+        for by in NAMES {
+            let one = asked(by, &frames, 1);
+            assert_eq!(one.rows.is_empty(), matches!(by, "ports" | "vertical"), "{by}");
+            for workers in [2, 3, 7] {
+                assert_eq!(asked(by, &frames, workers), one, "{by}, {workers} workers");
+            }
+        }
+    }
+
+    /// An answer whose question belongs to an interval before has a row without a question.
+    #[test]
+    fn an_answer_alone_asks_for_nothing() {
+        let table = asked("addresses", &[arp(2, host(2), host(1))], 1);
+        assert_eq!(texts(&table), ["10.0.0.1 arp: answered=1"]);
+        let mut all = Reading::Table(table);
+        all.merge(&Reading::Table(asked("addresses", &[arp(1, host(1), host(2))], 1)));
+        let Reading::Table(all) = all else { panic!("a table") };
+        assert_eq!(texts(&all), ["10.0.0.1 arp: targets=1 flows=1 answered=1"]);
     }
 
     #[test]

@@ -150,7 +150,7 @@ pub struct FunctionSpec {
     pub arguments: &'static [Argument],
     /// The levels that it can be used at.
     pub levels: &'static [Level],
-    /// Its input at packet level.
+    /// Its input at packet level. [`Uncommon::Questions`] is for functions at flow level, which see them beside flows.
     pub input: InputKind,
     /// Memory of an instance; the error lists the accepted values. Nothing is built for it.
     pub memory: fn(&Arguments<'_>) -> Result<Memory, String>,

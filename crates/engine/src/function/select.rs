@@ -220,6 +220,7 @@ impl Select for Where {
                 Item::Chunk(flow, Chunk { direction, .. }) | Item::Buffer(flow, _, direction, _),
             ) => test.directions(&endpoints(flow)).has(*direction),
             (Where::Flows(test), Item::Field(flow, ..)) => test.holds(&endpoints(flow)),
+            (Where::Flows(test), Item::Question(question)) => test.directions(&question.endpoints()).forward,
             (Where::Records(test), Item::Record(record) | Item::Requested(record)) => test.holds(*record),
             _ => false,
         }
@@ -318,6 +319,8 @@ impl Select for Sample {
                 let time = record.record.time.0;
                 (ends.address, ends.port, ends.protocol, time, record.record.table.name).hash(&mut hasher);
             }
+            // An answer is selected with its question.
+            Item::Question(question) => (question.endpoints().address, question.vlan).hash(&mut hasher),
             // A tally stands for packets that were not looked at.
             Item::Tally(_) | Item::Control(_) | Item::Error(..) => return false,
         }

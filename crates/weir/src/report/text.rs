@@ -341,7 +341,12 @@ fn scans(report: &HostsReport, list: &List) -> Section {
                 let _ = write!(of, "{before}{}", part(name));
             }
         }
-        let outcome = ["answered", "refused", "silent"].map(|name| column(row, name, name, name));
+        // What is asked on a link is answered or not: the questions without an answer have no column.
+        let outcomes: &[&str] = match part("kind").as_str() {
+            "arp" | "nd" => &["answered"],
+            _ => &["answered", "refused", "silent"],
+        };
+        let outcome: Vec<String> = outcomes.iter().map(|name| column(row, name, name, name)).collect();
         format!(
             "{of}: {}; {}: {}",
             tried.join(", "),
