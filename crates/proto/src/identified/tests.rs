@@ -160,6 +160,79 @@ fn edonkey() {
 }
 
 #[test]
+fn edonkey_over_udp() {
+    let [state, answer] = said("edonkey", "state", 2);
+    check_datagram(&edonkey::PROTOCOL, &state, &answer, 1);
+    check_datagram(&edonkey::PROTOCOL, &state, &[], 1);
+    let of = |forward: &[u8], reverse: &[u8]| probe(&edonkey::PROTOCOL, FOREIGN, UDP, forward, reverse);
+    // Another number, a long question, an answer that is cut, and a number without the constant.
+    let mut other = answer.clone();
+    other[2] ^= 1;
+    assert_eq!(of(&state, &other), Probe::Reject);
+    assert_eq!(of(&[&state[..], b"x"].concat(), &answer), Probe::Reject);
+    assert_eq!(of(&state, &answer[..13]), Probe::Reject);
+    assert_eq!(of(b"\xe3\x96abcd", &[]), Probe::Maybe);
+    assert_eq!(of(b"\xe3\x96abcd", b"\xe3\x97abcd\x07\0\0\0\x2a\0\0\0"), Probe::Match);
+    for kind in [0x9a, 0x94] {
+        let sources = [&[0xe3, kind][..], b"abcdefghijklmnop"].concat();
+        let found = [b"\xe3\x9babcdefghijklmnop\x01".as_slice(), &[192, 0, 2, 7, 0x36, 0x12]].concat();
+        assert_eq!(of(&sources, &found), Probe::Match);
+        assert_eq!(of(&[&sources[..2], &[7; 16], &sources[2..]].concat(), &found), Probe::Match);
+        assert_eq!(of(&sources, &[]), Probe::Maybe);
+        assert_eq!(of(&sources, b"\xe3\x9bbbcdefghijklmnop\x01"), Probe::Reject);
+        assert_eq!(of(&sources[..17], &found), Probe::Reject);
+    }
+    let place = b"\xc5\x90abcdefghijklmnop\0\0";
+    for (answer, expected) in [
+        (b"\xc5\x91\x07\0".as_slice(), Probe::Match),
+        (b"\xc5\x92", Probe::Match),
+        (b"\xc5\x93", Probe::Match),
+        (b"", Probe::Maybe),
+        (b"\xc5\x91\x07", Probe::Reject),
+        (b"\xc5\x93\0", Probe::Reject),
+        (b"\xe3\x92", Probe::Reject),
+        (b"\xc5", Probe::Reject),
+    ] {
+        assert_eq!(of(place, answer), expected, "{answer:?}");
+    }
+    assert_eq!(of(&place[..17], b"\xc5\x92"), Probe::Reject);
+    // A message over TCP.
+    assert_eq!(of(&said("edonkey", "hello", 1)[0], &[]), Probe::Reject);
+}
+
+#[test]
+fn kad_over_udp() {
+    let [near, contacts] = said("edonkey", "kad", 2);
+    check_datagram(&edonkey::PROTOCOL, &near, &contacts, 1);
+    let of = |forward: &[u8], reverse: &[u8]| probe(&edonkey::PROTOCOL, FOREIGN, UDP, forward, reverse);
+    // A question alone; another identifier, purpose, number of contacts and length.
+    assert_eq!(of(&near, &[]), Probe::Maybe);
+    for (side, at) in [(1, 2), (0, 2), (1, 18)] {
+        let mut both = [near.clone(), contacts.clone()];
+        both[side][at] ^= 0x40;
+        assert_eq!(of(&both[0], &both[1]), Probe::Reject, "{side} {at}");
+    }
+    for cut in 1..contacts.len() {
+        assert_eq!(of(&near, &contacts[..cut]), Probe::Reject, "{cut}");
+    }
+    assert_eq!(of(&[&near[..], b"x"].concat(), &contacts), Probe::Reject);
+    // Greetings, and contacts for a beginning.
+    let greeting = |kind: u8, version: u8, tags: u8| {
+        [&[0xe4, kind][..], b"abcdefghijklmnop\x36\x12", &[version, tags]].concat()
+    };
+    assert_eq!(of(&greeting(0x11, 9, 0), &greeting(0x19, 8, 1)), Probe::Match);
+    assert_eq!(of(&greeting(0x11, 9, 0), &greeting(0x19, 1, 1)), Probe::Reject);
+    assert_eq!(of(&greeting(0x11, 9, 99), &greeting(0x19, 8, 1)), Probe::Reject);
+    let begin = |contacts: u8, bytes: usize| {
+        let head = [b"\xe4\x09abcdefghijklmnop\x36\x12\x09".as_slice(), &[contacts, 0]].concat();
+        [&head[..], &vec![7; bytes]].concat()
+    };
+    assert_eq!(of(b"\xe4\x01", &begin(2, 50)), Probe::Match);
+    assert_eq!(of(b"\xe4\x01", &begin(2, 51)), Probe::Reject);
+    assert_eq!(of(b"\xe4\x01\0", &begin(2, 50)), Probe::Reject);
+}
+
+#[test]
 fn gnutella() {
     let [request, answer] = said("gnutella", "handshake", 2);
     check_stream(&gnutella::PROTOCOL, &request, &answer, 10);

@@ -20,6 +20,7 @@ pub(super) const ALL: &[(&str, u8, &Make)] = &[
     ("dnp3", TCP, &dnp3),
     ("dnp3", UDP, &dnp3),
     ("edonkey", TCP, &edonkey),
+    ("edonkey", UDP, &edonkey_udp),
     ("enip", TCP, &enip),
     ("enip", UDP, &enip),
     ("gnutella", TCP, &gnutella),
@@ -409,6 +410,21 @@ fn edonkey(dice: &mut Dice) -> Said {
         };
         let dialect = if at == 0 { 0xe3 } else { [0xe3, 0xc5, 0xd4][dice.below(3)] };
         joined(&[&[dialect], &little(body.len())[..4], &body])
+    })
+}
+
+fn edonkey_udp(dice: &mut Dice) -> Said {
+    let (number, file) = (dice.bytes(2), dice.bytes(16));
+    let kind = dice.below(4);
+    turns(dice, |dice, is_client, _| match (kind, is_client) {
+        (0, true) => joined(&[&[0xe3, 0x96], &number, &[0xaa, 0x55]]),
+        (0, false) => joined(&[&[0xe3, 0x97], &number, &[0xaa, 0x55], &dice.bytes(28)]),
+        (1, true) => joined(&[&[0xe3, 0x9a], &file]),
+        (1, false) => joined(&[&[0xe3, 0x9b], &file, &[1], &dice.bytes(6)]),
+        (2, true) => joined(&[&[0xe4, 0x21, 0x0b], &file, &dice.bytes(16)]),
+        (2, false) => joined(&[&[0xe4, 0x29], &file, &[2], &dice.bytes(50)]),
+        (_, true) => joined(&[&[0xc5, 0x90], &file, &dice.bytes(4)]),
+        (_, false) => joined(&[&[0xc5, 0x91], &dice.bytes(4)]),
     })
 }
 
