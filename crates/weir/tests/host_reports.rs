@@ -187,8 +187,15 @@ fn a_report_is_text_of_few_lines_without_control_characters() {
             assert!(!line.chars().any(char::is_control), "{line:?}");
         }
         assert!(text.contains("10.0.0.66") && text.contains("\\x1b[31m"), "{text}");
-        let sections =
-            ["WORMS: 1 host", "SCANS: 2 hosts", "ICMP ERRORS: 1 host", "UDP: 1 host", "EVENTS: ", "TCP: "];
+        let sections = [
+            "WORMS: 1 host",
+            "SCANS: 2 hosts",
+            "ICMP ERRORS: 1 host",
+            "UDP: 1 host",
+            "EVENTS: ",
+            "HOME: ",
+            "TCP: ",
+        ];
         let places: Vec<usize> =
             sections.iter().map(|name| text.find(name).unwrap_or_else(|| panic!("{name}: {text}"))).collect();
         assert!(places.is_sorted(), "{places:?}");
@@ -205,6 +212,44 @@ fn a_report_is_text_of_few_lines_without_control_characters() {
         ]
     );
     assert!(lines[2].ends_with("/2  S:F:R 1,800:0:0  sent:received 1,800:0"), "{}", lines[2]);
+}
+
+/// Hosts at home are all in a section of their own, and worms are counted by whose they are.
+#[test]
+fn a_report_parts_us_from_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = stored(folder.path(), &made().0, CONFIG);
+    let of = |more: &[&str]| report(&store, "hour", &[&["--at", "2026-11-22 10:30"], more].concat());
+    let section = |text: &str, name: &str| -> String {
+        let found = text.split("\n\n").find(|part| part.trim_start().starts_with(name));
+        found.unwrap_or_else(|| panic!("{name}: {text}")).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    // The scanner, and the client of each minute, are of a private network.
+    let private = of(&[]);
+    assert!(section(&private, "WORMS").contains("us: 1, them: 0."), "{private}");
+    let home = section(&private, "HOME: ");
+    assert!(home.contains("10.0.0.66 60 of 60") && home.contains("10.0.0.1 60 of 60"), "{home}");
+    assert!(!section(&private, "TCP: ").contains("10.0.0.1 "), "{private}");
+    // A home without them.
+    let other = of(&["--home", "192.0.2.0/24"]);
+    assert!(section(&other, "WORMS").contains("us: 0, them: 1."), "{other}");
+    assert!(section(&other, "HOME: ").starts_with("HOME: 0 hosts"), "{other}");
+    assert!(section(&other, "TCP: ").contains("10.0.0.1 60 of 60"), "{other}");
+    let is_home = |more: &[&str]| {
+        let lines = objects(&of(&[&["-j"], more].concat()));
+        host(&lines, SCANNER)["home"].clone()
+    };
+    assert_eq!((is_home(&[]), is_home(&["--home", "192.0.2.0/24"])), (true.into(), false.into()));
+    // A run that writes reports has the home of its configuration.
+    let config = format!("home = [\"192.0.2.0/24\"]\n{CONFIG}");
+    let config = config.replacen("[[", "[output]\nreports = true\n[[", 1);
+    let again = tempfile::tempdir().unwrap();
+    let store = stored(again.path(), &made().0, &config);
+    let written = std::fs::read_to_string(store.join("reports/hosts-hour-2026-11-22T10.txt")).unwrap();
+    assert_eq!(written, other);
+    weir(["report", "--store", text(&store), "--beacons", "--home", "192.0.2.0/24"])
+        .exits(1)
+        .says("cannot be used");
 }
 
 /// A host sweeps its link by ARP and gets few answers; a router asks for as many hosts, which answer.

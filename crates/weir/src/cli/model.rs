@@ -4,6 +4,7 @@ use super::anon::AnonRun;
 use super::times::ZonedTimeOptions;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+use weir_output::Home;
 
 /// Write a report about captures as one HTML page, and a model of their traffic; or print a report about hosts from a store.
 ///
@@ -74,8 +75,8 @@ pub struct HostReport {
     #[arg(long, value_name = "NET|FILE", requires = "beacons", help_heading = "Hosts")]
     pub allow: Vec<String>,
 
-    /// A network at home, instead of the private ones; may be given more than once.
-    #[arg(long, value_name = "NET", requires = "new", help_heading = "Hosts")]
+    /// A network at home, instead of the private ones, for --hosts and --new; may be given more than once.
+    #[arg(long, value_name = "NET", requires = "stored", conflicts_with = "beacons", help_heading = "Hosts")]
     pub home: Vec<weir_api::Net>,
 
     /// Directory of the store.
@@ -102,6 +103,13 @@ pub struct HostReport {
     /// Write the report as one HTML page without a script into a file, and print nothing.
     #[arg(long, value_name = "FILE", requires = "period", conflicts_with = "json", help_heading = "Hosts")]
     pub html: Option<PathBuf>,
+}
+
+impl HostReport {
+    /// The networks at home.
+    pub fn home(&self) -> Home {
+        if self.home.is_empty() { Home::default() } else { Home { nets: self.home.clone() } }
+    }
 }
 
 /// The period of a report about hosts.

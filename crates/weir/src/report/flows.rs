@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
 use weir_api::Net;
-use weir_output::Home;
 use weir_output::figures::{count, counted, duration, fit, printable, wrap};
 use weir_output::ports;
 use weir_output::zone::Zone;
@@ -58,8 +57,7 @@ fn written(options: &cli::Report, folder: &Path) -> Result<String, (Exit, String
         let found = beacons::of(&*store, day.span, &allowed).map_err(failed)?;
         return Ok(if asked.json { beacons_json(&day, &found) } else { beacons_text(&day, &found, limit) });
     }
-    let home = if asked.home.is_empty() { Home::default() } else { Home { nets: asked.home.clone() } };
-    let found = fresh::of(&*store, day.span, &home).map_err(failed)?;
+    let found = fresh::of(&*store, day.span, &asked.home()).map_err(failed)?;
     Ok(if asked.json { fresh_json(&day, &found) } else { fresh_text(&day, &found, limit) })
 }
 

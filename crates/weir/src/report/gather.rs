@@ -11,6 +11,7 @@ use weir_api::{
     Datum, Folded, Key, Reading, SynCounts, SynHost, Table, TableRow, Trials, UdpHost, WORM_DIFFERENCE,
     WorkWeight,
 };
+use weir_output::Home;
 use weir_output::zone::Zone;
 use weir_store::period::Period;
 use weir_store::{Store, StoreError, TimeRange};
@@ -32,6 +33,8 @@ pub struct Wanted {
     pub zone: Zone,
     /// Hosts with a greater work weight in percent are among the worms.
     pub weight: u64,
+    /// The networks at home; none where addresses are not the true ones.
+    pub home: Home,
 }
 
 /// A report about hosts.

@@ -65,6 +65,7 @@ fn gathered(
             period.of(moment.from)
         }
     };
-    let wanted = gather::Wanted { period, span, zone, weight: options.hosts.weight };
+    let wanted =
+        gather::Wanted { period, span, zone, weight: options.hosts.weight, home: options.hosts.home() };
     gather::gather(&*store, wanted, (first, last)).map_err(failed)
 }

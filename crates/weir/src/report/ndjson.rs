@@ -32,6 +32,9 @@ pub fn ndjson(report: &HostsReport) -> String {
         line.insert("kind".to_owned(), "host".into());
         line.insert("host".to_owned(), host.to_string().into());
         line.insert("name".to_owned(), report.names.get(&host).cloned().into());
+        if !report.wanted.home.nets.is_empty() {
+            line.insert("home".to_owned(), report.wanted.home.has(host).into());
+        }
         line.extend(lists);
         out += &(Value::Object(line).to_string() + "\n");
     }

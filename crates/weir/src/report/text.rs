@@ -113,6 +113,7 @@ pub fn sections(report: &HostsReport) -> Vec<Section> {
     sections.extend(lists(Of::Udp).map(|list| udp(report, list)));
     sections.extend(lists(Of::Irc).map(|list| irc(report, list)));
     sections.push(events(report));
+    sections.extend(lists(Of::Syn).filter_map(|list| at_home(report, list)));
     sections.extend(lists(Of::Syn).map(|list| others(report, list)));
     sections
 }
@@ -155,16 +156,43 @@ fn worms(report: &HostsReport, list: &List) -> Section {
     let unit = list.unit;
     let about = format!(
         "Work weight of more than {least}%, and over 20 SYNs more than FINs received: {often} in more than {OFTEN} {unit}s, which \
-         come first. work: least/mean/greatest of its {unit}s; flags: of the whole, and the number of {unit}s with each.{}",
+         come first.{} work: least/mean/greatest of its {unit}s; flags: of the whole, and the number of {unit}s with each.{}",
+        us_and_them(report, hosts.iter().map(|(host, _)| host.host)),
         absent(list, "work")
     );
     let lines = hosts.iter().map(|(host, work)| (host.host, work_lines(report, list, host, work)));
     Section { title: title("WORMS", list, hosts.len()), about, hosts: lines.collect(), often }
 }
 
+/// How many hosts are at home and how many are not: Ourmon's us and them. Nothing where no network is known.
+fn us_and_them(report: &HostsReport, hosts: impl Iterator<Item = IpAddr>) -> String {
+    let home = &report.wanted.home;
+    if home.nets.is_empty() {
+        return String::new();
+    }
+    let (us, them): (Vec<IpAddr>, Vec<IpAddr>) = hosts.partition(|host| home.has(*host));
+    format!(" us: {}, them: {}.", count(us.len() as u64), count(them.len() as u64))
+}
+
+/// All hosts at home: Ourmon's syndump. `None` where no network is known.
+fn at_home(report: &HostsReport, list: &List) -> Option<Section> {
+    let home = &report.wanted.home;
+    if home.nets.is_empty() {
+        return None;
+    }
+    let mut hosts = by_instances(list, |_| true);
+    hosts.retain(|(host, _)| home.has(host.host));
+    let lines = hosts.iter().map(|(host, work)| (host.host, work_lines(report, list, host, work)));
+    let nets: Vec<String> = home.nets.iter().map(ToString::to_string).collect();
+    let about = format!("All hosts of the list at home, worms too: {}.", nets.join(", "));
+    Some(Section { title: title("HOME", list, hosts.len()), about, hosts: lines.collect(), often: 0 })
+}
+
+/// The hosts that are neither worms nor at home.
 fn others(report: &HostsReport, list: &List) -> Section {
     let least = report.wanted.weight;
-    let hosts = by_instances(list, |work| !work.is_worm(least));
+    let mut hosts = by_instances(list, |work| !work.is_worm(least));
+    hosts.retain(|(host, _)| !report.wanted.home.has(host.host));
     let lines = hosts.iter().map(|(host, work)| (host.host, work_lines(report, list, host, work)));
     let about = "All other hosts of the list.".to_owned();
     Section { title: title("TCP", list, hosts.len()), about, hosts: lines.collect(), often: 0 }

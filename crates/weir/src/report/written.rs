@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use weir_output::Home;
 use weir_output::zone::Zone;
 use weir_store::period::Period;
 use weir_store::{Store, StoreError};
@@ -27,12 +28,14 @@ const HOSTS: usize = 20;
 /// Hosts with a greater work weight in percent are among the worms, as by default of `--weight`.
 const WEIGHT: u64 = 40;
 
-/// Where reports come from, and where they go.
+/// Where reports come from and go, and what they call home.
 pub struct Folders {
     /// The folder of the store.
     pub store: PathBuf,
     /// The folder of the reports, which is created.
     pub reports: PathBuf,
+    /// The networks at home.
+    pub home: Home,
 }
 
 /// A thread that writes reports during a live run.
@@ -140,7 +143,8 @@ impl Written {
         stored: (u64, u64),
     ) -> Result<(), Failure> {
         let path = self.folders.reports.join(name(period, span.0));
-        let wanted = Wanted { period, span, zone: Zone::utc(), weight: WEIGHT };
+        let wanted =
+            Wanted { period, span, zone: Zone::utc(), weight: WEIGHT, home: self.folders.home.clone() };
         let report = gather::gather(store, wanted, stored)
             .map_err(|error| Failure { path: path.clone(), error: io::Error::other(error.to_string()) })?;
         put(&path, &text::text(&report, HOSTS)).map_err(|error| Failure { path, error })

@@ -454,7 +454,15 @@ impl Run {
     fn reports(&self) -> Option<Folders> {
         let (folder, _) = self.request.logs.as_ref().filter(|_| self.request.reports)?;
         let store = self.beside.as_ref().map_or(folder, |beside| &beside.store);
-        Some(Folders { store: store.clone(), reports: folder.join("reports") })
+        Some(Folders { store: store.clone(), reports: folder.join("reports"), home: self.worms().home })
+    }
+
+    /// The report of hosts that may be worms. Anonymised addresses are in no network.
+    fn worms(&self) -> Worms {
+        match self.anonymiser {
+            Some(_) => Worms { home: Home::unknown(), ..self.request.worms.clone() },
+            None => self.request.worms.clone(),
+        }
     }
 
     /// What is counted of a log of the whole run.
@@ -490,10 +498,7 @@ impl Run {
             rolling: self.request.rolling.clone(),
             memory: self.division.store,
             distinct_seed: self.has_store_of_runs.then_some(self.request.seeds.distinct),
-            worms: match self.anonymiser {
-                Some(_) => Worms { home: Home::unknown(), ..self.request.worms.clone() },
-                None => self.request.worms.clone(),
-            },
+            worms: self.worms(),
             home: match self.anonymiser {
                 Some(_) => self.request.home.as_ref().map(|_| Home::unknown()),
                 None => self.request.home.clone(),
