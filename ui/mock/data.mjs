@@ -127,6 +127,11 @@ export function rate(id, time, step) {
   const burst = unit(`b ${id} ${Math.floor(time / 900)}`) > 0.97 ? 1.7 : 1;
   const shape = day * work * slow * noise * burst;
   if (id === 'scans/scans') return unit(`${id} ${Math.floor(time / 1800)}`) > 0.8 ? 1 : 0;
+  if (id.startsWith('worms/')) {
+    const us = Math.floor(unit(`us ${Math.floor(time / 1800)}`) * 3);
+    const them = Math.round(day * work * (6 + 3 * unit(`them ${Math.floor(time / 1800)}`)));
+    return { total: us + them, us, them }[id.split('/').at(-1)];
+  }
   if (id === 'ledger/caught') return shape * 21_000;
   if (id === 'ledger/dropped')
     return unit(`drop ${Math.floor(time / 1800)}`) > 0.95 ? shape * 21_000 * 0.012 * unit(`d ${Math.floor(time / step)}`) : 0;

@@ -382,6 +382,47 @@ test('scanners: port signatures, lists and the lines that add others', { skip: !
   await done(page);
 });
 
+test(
+  'scanners: hosts that may be worms in total, ours and others, beside the weeks before',
+  { skip: !own && 'needs the mock' },
+  async () => {
+    for (const [colorScheme, width] of [
+      ['light', 1280],
+      ['dark', 390],
+    ]) {
+      const page = await open('/scanners?range=24h&table=worms', { colorScheme, viewport: { width, height: 900 } });
+      const panel = page.locator('[data-panel="worms"]');
+      const values = panel.locator('table').last();
+      const head = await values.locator('thead').innerText();
+      for (const word of ['total', 'us', 'them']) assert.ok(head.includes(word), head);
+      const rows = await values
+        .locator('tbody tr')
+        .evaluateAll((all) => all.map((row) => [...row.children].slice(1, 4).map((cell) => Number.parseFloat(cell.innerText))));
+      assert.ok(rows.length > 10 && rows.every(([total, us, them]) => total === us + them), JSON.stringify(rows.slice(0, 5)));
+      await panel.locator('button[aria-pressed]').click();
+      await panel.locator('canvas').waitFor();
+      assert.match(await panel.innerText(), /previous 4 weeks, same hours/);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
+      assert.ok(!wide, `${width} pixels`);
+      await done(page);
+    }
+  },
+);
+
+test('scanners: without a list of SYNs the page says what counts worms', { skip: !own && 'needs the mock' }, async () => {
+  const page = await open('/');
+  await page.route('**/api/v1/tables?*', async (route) => {
+    const answer = await (await route.fetch()).json();
+    await route.fulfill({ json: { ...answer, subscriptions: answer.subscriptions.filter(({ name }) => name !== 'connection attempts') } });
+  });
+  await page.keyboard.press('g');
+  await page.keyboard.press('n');
+  const panel = page.locator('[data-panel="worms"]');
+  await panel.locator('pre').waitFor();
+  assert.match(await panel.innerText(), /which this run does not have[^]*chain = \["syn"\]/);
+  await done(page);
+});
+
 test('flows over time by any dimension, beside the range before', async () => {
   const page = await open('/charts?over=client&of=flows&compare=before');
   const panel = page.locator('[data-panel="over"]');

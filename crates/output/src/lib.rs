@@ -78,7 +78,7 @@ pub use destination::Existing;
 pub use file::Rolling;
 pub use home::Home;
 pub use log::Log;
-pub use mon::{WormOrder, Worms};
+pub use mon::{WormCount, WormOrder, Worms};
 pub use named::{check_name, named};
 pub use open::{OpenFlow, OpenFlows};
 pub use weir_engine::{FlowIdentity, FlowRecord, fields, flow_fields};

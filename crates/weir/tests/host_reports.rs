@@ -175,6 +175,44 @@ fn a_report_has_what_the_packets_have() {
     assert_eq!(default, of[1]);
 }
 
+/// The series of hosts that may be worms has in each interval what the last line `tworm` of mon.lite has, whatever the number of workers.
+#[test]
+fn hosts_that_may_be_worms_are_stored_as_total_us_and_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut packets = made().0;
+    // One of another network, in the first minute alone.
+    let syn = |n: u16| {
+        build::ethernet().ipv4([192, 0, 2, 9], [10, 2, 0, n as u8]).tcp(30_000 + n, 80, build::flags::SYN)
+    };
+    packets.extend((0..25).map(|n| (BEGIN + SECOND + u64::from(n), syn(n).payload(&[]))));
+    packets.sort();
+    packets.retain(|(time, _)| *time < BEGIN + 30 * SECOND);
+    let capture = put(folder.path(), "x.pcap", &pcap(1, &packets));
+    let rows = "[[subscription]]\nname = \"topn_syn\"\nchain = [\"syn\"]\n";
+    let of = |home: &str, expected: [&str; 3]| {
+        let config = put(folder.path(), "weir.toml", format!("interval = \"30s\"\n{home}{rows}").as_bytes());
+        for workers in ["1", "3"] {
+            let store = folder.path().join(format!("store {workers}"));
+            let run = [text(&capture), "-c", text(&config), "-o", text(&store), "--workers", workers, "-q"];
+            weir(run.iter().chain(&["--log", "store", "--log", "mon"])).exits(0);
+            let shown = weir(["store", "export", "-d", text(&store), "--prometheus"]).exits(0).text();
+            let values = ["total", "us", "them"].map(|line| {
+                let name = format!("worms/topn_syn/{line}");
+                let found = shown.lines().find(|row| !row.starts_with('#') && row.contains(&name));
+                let row = found.unwrap_or_else(|| panic!("{name}: {shown}"));
+                row.split_whitespace().nth(1).unwrap().to_owned()
+            });
+            assert_eq!(values, expected, "{shown}");
+            let lite = std::fs::read_to_string(store.join("mon.lite")).unwrap();
+            let [total, us, them] = expected;
+            assert!(lite.contains(&format!("tworm: {total}: {us}: {them}:")), "{lite}");
+        }
+    };
+    of("", ["2", "1", "1"]);
+    of("home = [\"192.0.2.0/24\", \"10.0.0.0/24\"]\n", ["2", "2", "0"]);
+    of("[mon]\nworm_difference = 27\n", ["1", "1", "0"]);
+}
+
 #[test]
 fn a_report_is_text_of_few_lines_without_control_characters() {
     let folder = tempfile::tempdir().unwrap();

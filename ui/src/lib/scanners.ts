@@ -190,6 +190,12 @@ export function signatures(table: FunctionTable): Signature[] {
   });
 }
 
+/** The series of hosts that may be worms in the list of SYNs of a subscription: first the total, then its two parts. */
+export function wormsOf(subscription: string): { id: string; line: string }[] {
+  const part = subscription.replaceAll('%', '%25').replaceAll('/', '%2f').replaceAll(',', '%2c');
+  return ['total', 'us', 'them'].map((line) => ({ id: `worms/${part}/${line}`, line }));
+}
+
 /** States of flows that nothing answered, or that were refused. */
 export const FAILED = ['S0', 'REJ', 'RSTOS0', 'SH'].map((state) => `flow.state = ${state}`).join(' or ');
 

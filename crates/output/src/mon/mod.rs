@@ -26,7 +26,7 @@
 mod hosts;
 mod worms;
 
-pub use worms::{WormOrder, Worms};
+pub use worms::{WormCount, WormOrder, Worms};
 
 use crate::replaced::Replaced;
 use crate::{Existing, Output, OutputContext, OutputSpec, Takes};

@@ -95,6 +95,40 @@ pub(super) fn list(answer: &Answer) -> Option<&Table> {
     }
 }
 
+/// A number of hosts that may be worms.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct WormCount {
+    /// All of them.
+    pub total: u64,
+    /// Those of the home networks.
+    pub us: u64,
+}
+
+impl WormCount {
+    /// Those of other networks.
+    pub fn them(self) -> u64 {
+        self.total.saturating_sub(self.us)
+    }
+}
+
+impl Worms {
+    /// The hosts of a list of SYNs that may be worms and have the weight. The list is to be merged over all parts of an interval: the
+    /// counts of parts do not add up.
+    pub fn count(&self, table: &Table) -> WormCount {
+        let mut count = WormCount::default();
+        for row in &table.rows {
+            let ([Datum::Address(address)], Some(counts)) = (&row.key[..], SynCounts::of(row)) else {
+                continue;
+            };
+            if counts.may_be_worm(self.difference) && counts.weight(WorkWeight::Sent) >= self.weight {
+                count.total += 1;
+                count.us += u64::from(self.home.has(*address));
+            }
+        }
+        count
+    }
+}
+
 /// The hosts of the report, in the order of their addresses.
 fn hosts(table: &Table, worms: &Worms) -> Vec<(IpAddr, SynCounts, Option<SynHost>)> {
     let host = |row: &TableRow| {
@@ -109,13 +143,8 @@ fn hosts(table: &Table, worms: &Worms) -> Vec<(IpAddr, SynCounts, Option<SynHost
 
 /// The number of hosts in the report that have the weight: all, those of the home networks, and others.
 pub(super) fn line(table: &Table, worms: &Worms) -> String {
-    let hosts = hosts(table, worms);
-    let has_weight = |counts: &SynCounts| counts.weight(WorkWeight::Sent) >= worms.weight;
-    let counted = hosts.iter().filter(|(_, counts, _)| has_weight(counts));
-    let (all, us) = counted.fold((0_usize, 0_usize), |(all, us), (address, ..)| {
-        (all + 1, us + usize::from(worms.home.has(*address)))
-    });
-    format!("tworm: {all}: {us}: {}:", all - us)
+    let count = worms.count(table);
+    format!("tworm: {}: {}: {}:", count.total, count.us, count.them())
 }
 
 /// The ports of a sample and their counts, those with the most SYNs first.

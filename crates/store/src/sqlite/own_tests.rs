@@ -7,11 +7,11 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_api::{
-    DistinctValues, Fold, Folded, Interval, KeyKind, Reading, Schema, Shown, Table, TableColumn, TableRow,
-    TopRow,
+    Answer, AnswerId, AnswerLabel, Datum, DistinctValues, Fold, Folded, Interval, KeyKind, Reading, Schema,
+    Shown, SynCounts, SynHost, Table, TableColumn, TableRow, TopRow,
 };
 use weir_filter::Options;
-use weir_output::{Existing, Output, OutputContext};
+use weir_output::{Existing, Home, Output, OutputContext, Worms};
 
 static SQLITE: Engine = Engine {
     write: |context, keep| Box::new(Writer::open(context, keep).unwrap()),
@@ -665,4 +665,57 @@ fn a_store_has_one_writer_at_a_time() {
     assert!(Writer::open(&replace, Keep::default()).is_err(), "the store of a run is not removed");
     drop(first);
     assert!(Writer::open(&context, Keep::default()).is_ok());
+}
+
+/// A host with 30 SYNs and no FIN in each part of an interval may be a worm in the merged reading alone. A list of SYNs with settings of
+/// the run's own, and an earlier store without these series.
+#[test]
+fn hosts_that_may_be_worms_are_series_of_total_us_and_them() {
+    let folder = tempfile::tempdir().unwrap();
+    write_one(folder.path(), DAY0);
+    let worms = Worms {
+        home: Home { nets: vec!["192.0.2.0/24".parse().unwrap()] },
+        difference: 50,
+        ..Worms::default()
+    };
+    let context = OutputContext { worms, ..context(folder.path(), Existing::Continue) };
+    let mut to = Writer::open(&context, limits()).unwrap();
+    for (at, parts) in [(1, 2), (2, 2), (3, 1)] {
+        let mut one = interval(DAY0 + at * 10 * S, 10 * S, 5, &[(1, 9)]);
+        let row = |address: &str| {
+            let counts = SynCounts { syn: 30, packets: [30, 0], ..SynCounts::default() };
+            let host = SynHost { counts, ..SynHost::default() };
+            TableRow { key: vec![Datum::Address(address.parse().unwrap())], values: host.values(), error: 0 }
+        };
+        let part =
+            || Table::new(&weir_api::SYN, 16, vec![row("192.0.2.1"), row("10.0.0.1"), row("10.0.0.2")], 0);
+        let mut table = part();
+        (1..parts).for_each(|_| table.merge(&part()));
+        let label = AnswerLabel {
+            subscription: "a/b".to_owned(),
+            function: "syn".to_owned(),
+            ..AnswerLabel::default()
+        };
+        one.answers.push(Answer {
+            id: AnswerId::default(),
+            label: Arc::new(label),
+            reading: Reading::Table(table),
+            nanoseconds: 0,
+        });
+        to.interval(&one).unwrap();
+    }
+    to.finish().unwrap();
+    let names = ["total", "us", "them"].map(|line| format!("worms/a%2fb/{line}"));
+    let data = store(folder.path()).points(&names, TimeRange::default(), 1000).unwrap();
+    let found: Vec<_> = data.series.iter().map(|one| (one.id.as_str(), one.avg.clone())).collect();
+    let expected = [[3.0, 3.0, 0.0], [1.0, 1.0, 0.0], [2.0, 2.0, 0.0]];
+    let expected: Vec<_> = names
+        .iter()
+        .zip(expected)
+        .map(|(name, hosts)| (name.as_str(), [None].into_iter().chain(hosts.map(Some)).collect()))
+        .collect();
+    assert_eq!(found, expected);
+    let unit =
+        store(folder.path()).series().unwrap().into_iter().find(|info| info.id == names[0]).unwrap().unit;
+    assert_eq!(unit, "hosts");
 }

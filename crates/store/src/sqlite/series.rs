@@ -15,7 +15,11 @@ use std::sync::Arc;
 use std::time::Instant;
 use weir_api::basis::Basis;
 use weir_api::web::{Band, BandPoints, Points, PointsOfOthers, SeriesData, SeriesInfo, Weight};
-use weir_api::{Answer, AnswerLabel, Counter, Family, Figure, FigureValue, SeriesName, Snapshot, counters};
+use weir_api::{
+    Answer, AnswerLabel, Counter, Family, Figure, FigureValue, Reading, SeriesName, Shown, Snapshot, Table,
+    counters,
+};
+use weir_output::Worms;
 
 const SECOND: f64 = 1e9;
 /// Maximum number of points of all series in an answer.
@@ -61,7 +65,7 @@ impl Point {
 
 /// Whether a series consists of gauges.
 fn is_gauge(id: &str) -> bool {
-    ["distinct/", "scans/", "mean/", "value/"].iter().any(|prefix| id.starts_with(prefix))
+    ["distinct/", "scans/", "mean/", "value/", "worms/"].iter().any(|prefix| id.starts_with(prefix))
 }
 
 /// The series of a counter.
@@ -84,10 +88,11 @@ pub fn class_id(subscription: &str, class: &str, bits: bool) -> String {
     format!("class/{}/{}/{}", part(subscription), part(class), if bits { "bits" } else { "packets" })
 }
 
-/// The points of an interval: counters, and the figures of readings.
+/// The points of an interval: counters, and the figures of readings. Hosts that may be worms are not among them: they are counted of
+/// whole intervals only.
 pub fn points(snapshot: &Snapshot) -> Vec<Point> {
     let mut points = Vec::new();
-    each(snapshot, |name, value| {
+    each(snapshot, None, |name, value| {
         points.extend(value.map(|value| {
             let Described { id, unit, help } = name.describe();
             Point { id, unit, help, value }
@@ -149,9 +154,25 @@ fn filled(template: &str, names: &[(&str, &str)]) -> String {
     }
 }
 
+/// Hosts that may be worms in a list of SYNs. What they are depends on settings, which a reading does not have.
+static WORMS: SeriesName = SeriesName {
+    id: "worms/{subscription}/{label}",
+    unit: "hosts",
+    help: "Hosts of {subscription} that may be worms, in an interval: {label}",
+    scale: 1.0,
+};
+
+/// The table of a list of SYNs.
+fn list_of_syns(reading: &Reading) -> Option<&Table> {
+    match reading {
+        Reading::Table(table) if matches!(table.schema.shown, Shown::Syn(_)) => Some(table),
+        _ => None,
+    }
+}
+
 /// Passes each point of an interval to `show`, with its value if it has one. Intervals with the same [`Layout`] have the
-/// same points in the same order.
-fn each<'s>(snapshot: &'s Snapshot, mut show: impl FnMut(Name<'s>, Option<Amount>)) {
+/// same points in the same order. With `worms` there are those of hosts that may be worms.
+fn each<'s>(snapshot: &'s Snapshot, worms: Option<&Worms>, mut show: impl FnMut(Name<'s>, Option<Amount>)) {
     for counter in counters() {
         let value = (counter.of)(snapshot) as f64 * rate_unit(counter.unit).1;
         show(Name::Counter(counter), Some(Amount::Sum(value)));
@@ -168,6 +189,13 @@ fn each<'s>(snapshot: &'s Snapshot, mut show: impl FnMut(Name<'s>, Option<Amount
             let Figure { label, statistic, .. } = figure;
             show(Name::Figure { of, answer, label, statistic }, value);
         });
+        if let (Some(worms), Some(table)) = (worms, list_of_syns(&answer.reading)) {
+            let count = worms.count(table);
+            for (label, hosts) in [("total", count.total), ("us", count.us), ("them", count.them())] {
+                let name = Name::Figure { of: &WORMS, answer, label, statistic: "" };
+                show(name, Some(Amount::Gauge(hosts as f64)));
+            }
+        }
     }
 }
 
@@ -185,6 +213,8 @@ struct Answered {
     chart: Option<String>,
     /// Its figures: their families, labels and statistics.
     figures: Vec<(&'static Family, String, &'static str)>,
+    /// Whether it is a list of SYNs, which has points of [`WORMS`].
+    is_of_syns: bool,
 }
 
 impl Answered {
@@ -193,7 +223,12 @@ impl Answered {
         answer
             .reading
             .figures(&mut |figure| figures.push((figure.family, figure.label.to_owned(), figure.statistic)));
-        Self { subscription: answer.label.subscription.clone(), chart: answer.label.chart.clone(), figures }
+        Self {
+            subscription: answer.label.subscription.clone(),
+            chart: answer.label.chart.clone(),
+            figures,
+            is_of_syns: list_of_syns(&answer.reading).is_some(),
+        }
     }
 
     fn is_of(&self, answer: &Answer) -> bool {
@@ -207,6 +242,7 @@ impl Answered {
         });
         is_same
             && known.next().is_none()
+            && self.is_of_syns == list_of_syns(&answer.reading).is_some()
             && self.subscription == answer.label.subscription
             && self.chart == answer.label.chart
     }
@@ -216,7 +252,7 @@ impl Layout {
     /// The layout of an interval.
     pub fn of(snapshot: &Snapshot) -> Self {
         let mut names = Vec::new();
-        each(snapshot, |name, _| names.push(name.describe()));
+        each(snapshot, Some(&Worms::default()), |name, _| names.push(name.describe()));
         Self { answers: snapshot.answers.iter().map(Answered::of).collect(), names }
     }
 
@@ -227,11 +263,11 @@ impl Layout {
             && self.answers.iter().zip(&snapshot.answers).all(|(known, answer)| known.is_of(answer))
     }
 
-    /// The values of an interval, by position in the layout, without sums of zero. Gauges are left out without packets.
-    pub fn values(&self, snapshot: &Snapshot, has_packets: bool) -> Vec<(u32, Amount)> {
+    /// The values of an interval, by position in the layout, without sums of zero. `worms` says which hosts may be worms. Gauges are left out without packets.
+    pub fn values(&self, snapshot: &Snapshot, worms: &Worms, has_packets: bool) -> Vec<(u32, Amount)> {
         let mut values = Vec::new();
         let mut at = 0;
-        each(snapshot, |_, value| {
+        each(snapshot, Some(worms), |_, value| {
             let is_kept = |value: &Amount| match value {
                 Amount::Sum(sum) => *sum != 0.0,
                 Amount::Gauge(_) => has_packets,

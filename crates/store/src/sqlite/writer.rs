@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir_api::event::STORE_FAILED;
 use weir_api::{Event, EventKind, Reading, Snapshot, web};
-use weir_output::{Existing, Output, OutputContext, OutputSpec, Takes};
+use weir_output::{Existing, Output, OutputContext, OutputSpec, Takes, Worms};
 use weir_output::{FlowIdentity, FlowRecord, OpenFlows};
 use weir_proto::Record;
 
@@ -111,6 +111,8 @@ pub struct Writer {
     listed: HashSet<String>,
     /// Layout of the last interval.
     layout: Arc<Layout>,
+    /// Which hosts of lists of SYNs may be worms.
+    worms: Worms,
     open: Open,
     maker: Maker,
     /// The flows that have not ended.
@@ -196,6 +198,7 @@ impl Writer {
             known: Known::new(),
             listed: HashSet::new(),
             layout: Arc::default(),
+            worms: context.worms.clone(),
             open: Open::default(),
             maker: Maker::default(),
             // A run over files is queried when all of its flows have ended.
@@ -718,7 +721,7 @@ impl Output for Writer {
             seconds: snapshot.watched_seconds(),
             watched: (watched.start, watched.end),
             packets: snapshot.packets.map(|packets| (packets.start, packets.end)),
-            values: self.layout.values(snapshot, has_packets),
+            values: self.layout.values(snapshot, &self.worms, has_packets),
             layout: Arc::clone(&self.layout),
             readings,
         };
