@@ -91,6 +91,7 @@ pub static EVENT_KINDS: &[&EventKind] = &[
     &ICMP_FLOOD,
     &FRAGMENT_FLOOD,
     &REFLECTION,
+    &NEW_SIGNATURE,
     &FINDING,
 ];
 
@@ -230,6 +231,16 @@ pub static REFLECTION: EventKind = EventKind {
     severity: Severity::Warning,
     notice: "Weir::Reflection",
     help: "A host was sent answers that it did not ask for in an interval: 1,000 SYNs with ACK or RSTs, 100 a second or at most five of each source; or 500 datagrams of 20 servers or more.",
+    scope: "",
+    quiet: Some(300 * SECOND),
+};
+
+/// A port signature that was not known.
+pub static NEW_SIGNATURE: EventKind = EventKind {
+    name: "new_signature",
+    severity: Severity::Notice,
+    notice: "Weir::New_Signature",
+    help: "Hosts that may be worms sent SYNs to a set of at most ten destination ports that the list of port signatures of the store did not have.",
     scope: "",
     quiet: Some(300 * SECOND),
 };

@@ -64,6 +64,7 @@ pub mod records;
 mod replaced;
 pub mod report;
 pub mod row;
+mod signatures;
 mod standard;
 pub mod summary;
 pub mod syslog;
@@ -81,6 +82,7 @@ pub use log::Log;
 pub use mon::{WormCount, WormOrder, Worms};
 pub use named::{check_name, named};
 pub use open::{OpenFlow, OpenFlows};
+pub use signatures::{PortSignature, SIGNATURE_WEIGHT};
 pub use weir_engine::{FlowIdentity, FlowRecord, fields, flow_fields};
 
 use std::io;

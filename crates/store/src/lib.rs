@@ -38,6 +38,7 @@ pub mod period;
 pub mod query;
 pub mod seed;
 mod share;
+pub mod signatures;
 pub mod sqlite;
 mod stored;
 #[cfg(test)]
@@ -49,6 +50,7 @@ pub use health::Health;
 pub use keep::Keep;
 pub use loan::{Lender, Loan};
 pub use marks::Marks;
+pub use signatures::{KnownSignature, Signatures};
 pub use sqlite::{Point, cached, class_id, counter_id, line_id, points};
 pub use stored::{StoredFlow, StoredRecord};
 pub use tally::GroupBy;

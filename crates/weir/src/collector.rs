@@ -16,7 +16,7 @@ pub use open_output::{OpenOutput, RowSources};
 pub use targets::Plan as TargetPlan;
 pub use worker_output::WorkerOutput;
 
-use crate::events::{Events, Mutes, Row};
+use crate::events::{Events, Mutes, NewSignatures, Row};
 use crate::failures::Failures;
 use crate::hub::Hub;
 use crate::memory::{self, Charge, Room};
@@ -243,6 +243,11 @@ impl Collector {
     /// Hides the events that mutes match, from now on.
     pub fn mute(&mut self, mutes: Mutes) {
         self.events.mute(mutes);
+    }
+
+    /// Finds port signatures that these do not know, from now on.
+    pub fn know_signatures(&mut self, signatures: NewSignatures) {
+        self.events.know_signatures(signatures);
     }
 
     /// Shows the events that begin to triggers, from now on, and judges what they ask for.
@@ -615,6 +620,7 @@ impl Collector {
         if let Some(hub) = &self.hub {
             hub.clients.interval(original, watched, self.of_clients.take(&mut merged));
         }
+        self.events.find_signatures(&merged);
         self.take_events(&mut merged);
         self.total.add(&merged);
         if let Some(hub) = &self.hub {

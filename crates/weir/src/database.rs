@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 use weir_output::{OutputContext, OutputSpec};
-use weir_store::sqlite::{STORE, SqliteMarks, SqliteStore, Writer};
-use weir_store::{Health, Keep, Lender, Marks, Store, StoreError};
+use weir_store::sqlite::{STORE, SqliteMarks, SqliteSignatures, SqliteStore, Writer};
+use weir_store::{Health, Keep, Lender, Marks, Signatures, Store, StoreError};
 
 /// The store as an output.
 pub static OUTPUT: &OutputSpec = &STORE;
@@ -57,4 +57,9 @@ pub fn read_patiently(folder: &Path) -> Result<Box<dyn Store>, StoreError> {
 /// What people say about the events of the store in a directory.
 pub fn marks(folder: &Path) -> Box<dyn Marks> {
     Box::new(SqliteMarks::of(folder))
+}
+
+/// The port signatures that runs with a store in a directory have found.
+pub fn signatures(folder: &Path) -> Box<dyn Signatures> {
+    Box::new(SqliteSignatures::of(folder))
 }

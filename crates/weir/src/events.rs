@@ -12,8 +12,10 @@
 mod beginnings;
 mod judges;
 mod mutes;
+mod signatures;
 
 pub use mutes::Mutes;
+pub use signatures::NewSignatures;
 
 use crate::failures::{Failures, event_of};
 use beginnings::Beginnings;
@@ -44,6 +46,7 @@ pub struct Events {
     open: BTreeMap<Key, Open>,
     judges: Judges,
     mutes: Mutes,
+    signatures: NewSignatures,
     beginnings: Beginnings,
     /// Findings about the monitor itself since the last interval. Those with time 0 were found at its end.
     findings: Vec<Event>,
@@ -95,6 +98,7 @@ impl Events {
             open: BTreeMap::new(),
             judges: Judges::new(length),
             mutes: Mutes::default(),
+            signatures: NewSignatures::default(),
             beginnings: Beginnings::default(),
             findings: Vec::new(),
             failures,
@@ -112,6 +116,16 @@ impl Events {
     /// Hides the events that these mutes match, from now on.
     pub fn mute(&mut self, mutes: Mutes) {
         self.mutes = mutes;
+    }
+
+    /// Finds port signatures that these do not know, from now on.
+    pub fn know_signatures(&mut self, signatures: NewSignatures) {
+        self.signatures = signatures;
+    }
+
+    /// Notes the new port signatures of an interval that is complete.
+    pub fn find_signatures(&mut self, snapshot: &Snapshot) {
+        self.signatures.find(snapshot).into_iter().for_each(|event| self.find(event));
     }
 
     /// What the latest whole interval of a subscription came to, if it is compared with a threshold.

@@ -213,6 +213,72 @@ fn hosts_that_may_be_worms_are_stored_as_total_us_and_them() {
     of("[mon]\nworm_difference = 27\n", ["1", "1", "0"]);
 }
 
+/// Two hosts that try ports 22 and 445, and one that tries port 80: events the first time that a store has them, and old the second
+/// time, whatever the number of workers.
+#[test]
+fn port_signatures_are_new_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut packets = conversation(BEGIN);
+    for (host, ports) in [(1, [22, 445]), (2, [445, 22]), (3, [80, 80])] {
+        for n in 0..30_u16 {
+            let frame = build::ethernet().ipv4([10, 0, 7, host], [10, 1, 0, n as u8]);
+            let frame = frame.tcp(20_000 + n, ports[usize::from(n % 2)], build::flags::SYN);
+            packets.push((BEGIN + SECOND + u64::from(n) * 1000 + u64::from(host), frame.payload(&[])));
+        }
+    }
+    packets.sort();
+    let rows = "interval = \"30s\"\n[[subscription]]\nname = \"tcp hosts\"\nchain = [\"syn\"]\n";
+    let capture = put(folder.path(), "x.pcap", &pcap(1, &packets));
+    let config = put(folder.path(), "weir.toml", rows.as_bytes());
+    let mut texts = Vec::new();
+    for workers in ["1", "3"] {
+        let store = folder.path().join(format!("store {workers}"));
+        for (is_new, state) in [(true, "new"), (false, "old")] {
+            let run = [text(&capture), "-c", text(&config), "-o", text(&store), "--workers", workers, "-q"];
+            weir(run.iter().chain(&["--log", "store", "--log", "ndjson"])).exits(0);
+            let lines = std::fs::read_to_string(store.join("weir.ndjson")).unwrap();
+            let events: Vec<(String, u64)> = objects(&lines)
+                .iter()
+                .filter(|line| line["kind"] == "event" && line["event"] == "new_signature")
+                .filter(|line| line["state"] == "begin")
+                .map(|line| {
+                    (
+                        line["subject"].as_str().unwrap().to_owned(),
+                        line["evidence"]["hosts"].as_u64().unwrap(),
+                    )
+                })
+                .collect();
+            let expected = [("22,445".to_owned(), 2), ("80".to_owned(), 1)];
+            assert_eq!(events, if is_new { expected.to_vec() } else { Vec::new() }, "{lines}");
+            let found = json(&store, "hour", "2026-11-22 10:30");
+            let of = |last: u8| host(&found, [10, 0, 7, last])["syn"][0]["signatures"].clone();
+            for (last, ports, hosts) in [(1, "22,445", 2), (2, "22,445", 2), (3, "80", 1)] {
+                let one = &of(last)[0];
+                assert_eq!(
+                    (&one["ports"], &one["new"], &one["hosts"]),
+                    (&ports.into(), &is_new.into(), &hosts.into())
+                );
+            }
+            assert_eq!(host(&found, [10, 0, 0, 1])["syn"][0]["signatures"], serde_json::json!([]));
+            let shown = report(&store, "hour", &["--at", "2026-11-22 10:30"]);
+            let lines: Vec<&str> =
+                shown.lines().skip_while(|line| !line.starts_with("PORT SIGNATURES: 3 hosts")).collect();
+            let first = lines.iter().position(|line| line.starts_with("10.0.7.1")).unwrap();
+            let times = if is_new { "1 time" } else { "2 times" };
+            assert_eq!(
+                lines[first..first + 3],
+                [
+                    format!("10.0.7.1  {state}, 2 hosts"),
+                    "  ports 22,445".to_owned(),
+                    format!("  seen 2026-11-22 10:00:00 to 2026-11-22 10:00:30, {times}"),
+                ]
+            );
+            texts.push(shown);
+        }
+    }
+    assert_eq!(texts[..2], texts[2..]);
+}
+
 #[test]
 fn a_report_is_text_of_few_lines_without_control_characters() {
     let folder = tempfile::tempdir().unwrap();

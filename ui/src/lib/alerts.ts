@@ -110,6 +110,10 @@ const RULES: Record<string, Rule> = {
   reflection: flood(
     `1,000 or more SYNs with ACK or RSTs, not asked for, ${FAST} or at most 5 of each source; or 500 datagrams of 20 or more servers`,
   ),
+  new_signature: {
+    rule: 'hosts that may be worms, with a work weight of 90 % or more, tried a set of at most ten ports that the store did not know',
+    filled: (event) => `${plural(of(event, 'hosts'), 'host')} in an interval; the ports are the subject`,
+  },
   clock_leap: {
     rule: 'the time of packets went back over a second, or ahead over a day; on a link, the clock was set by a second or more',
     filled: (event) =>

@@ -30,6 +30,7 @@ mod rows;
 mod schema;
 mod series;
 mod services;
+mod signatures;
 mod stream;
 mod tally;
 mod thin;
@@ -38,6 +39,7 @@ mod writer;
 
 pub use marks::SqliteMarks;
 pub use series::{Point, class_id, counter_id, line_id, points};
+pub use signatures::SqliteSignatures;
 pub use writer::{STORE, Writer, cached};
 
 use super::basis::{Kept, Moved};

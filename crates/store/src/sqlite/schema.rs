@@ -2,7 +2,7 @@
 //!
 //! `weir.db` has series, lists, distinct counts and events. Flows and records are in `rows-SECONDS.db`, one for each
 //! partition of time, so that old or excess data is removed as whole files, at no cost for the rest. `marks.db` has what people say
-//! about events. All are in WAL mode: readers do not wait for the writer, and a killed process loses at most its uncommitted data.
+//! about events, and `signatures.db` the port signatures that runs have found. All are in WAL mode: readers do not wait for the writer, and a killed process loses at most its uncommitted data.
 
 use super::connection::{code, describe, version};
 use super::{renamed, watched};
@@ -19,6 +19,8 @@ pub const MAIN: &str = "weir.db";
 pub const LOCK: &str = "weir.lock";
 /// The database of what people say about events. It stays when a run over files replaces the rest.
 pub const MARKS: &str = "marks.db";
+/// The database of port signatures. It stays when a run over files replaces the rest.
+pub const SIGNATURES: &str = "signatures.db";
 /// Prefix of the names of partitions.
 pub const PARTITION: &str = "rows-";
 
@@ -31,6 +33,8 @@ pub enum Kind {
     Rows,
     /// Mutes and acknowledgements.
     Marks,
+    /// Port signatures.
+    Signatures,
 }
 
 /// Steps of the database of series and lists. Times are nanoseconds since the epoch. Only cells with data are stored, and
@@ -83,6 +87,16 @@ static MARK_STEPS: &[Step] = &[Step::Sql("
     CREATE INDEX acknowledged_by_time ON acknowledged (time);
 ")];
 
+/// Steps of the database of port signatures. `first` and `last` are nanoseconds since the epoch.
+static SIGNATURE_STEPS: &[Step] = &[Step::Sql(
+    "
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) WITHOUT ROWID, STRICT;
+    CREATE TABLE signatures (ports TEXT PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL,
+        hosts INTEGER NOT NULL, intervals INTEGER NOT NULL, runs INTEGER NOT NULL) WITHOUT ROWID, STRICT;
+    CREATE INDEX signatures_by_last ON signatures (last);
+",
+)];
+
 /// Steps of the databases of flows and records. Addresses are 16 bytes, IPv4 mapped into IPv6, so that they sort as
 /// numbers. Open flows have numbers below zero: their rows are the first of the table, and are replaced while they go on.
 static ROW_STEPS: &[Step] = &[
@@ -134,6 +148,7 @@ impl Kind {
             Kind::Main => MAIN_STEPS,
             Kind::Rows => ROW_STEPS,
             Kind::Marks => MARK_STEPS,
+            Kind::Signatures => SIGNATURE_STEPS,
         }
     }
 
@@ -296,7 +311,7 @@ mod tests {
 
     #[test]
     fn earlier_versions_are_upgraded_and_a_newer_one_is_an_error() {
-        for kind in [Kind::Main, Kind::Rows, Kind::Marks] {
+        for kind in [Kind::Main, Kind::Rows, Kind::Marks, Kind::Signatures] {
             for from in 0..=kind.version() {
                 let folder = tempfile::tempdir().unwrap();
                 let path = folder.path().join("x.db");

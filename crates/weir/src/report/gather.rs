@@ -13,8 +13,9 @@ use weir_api::{
 };
 use weir_output::Home;
 use weir_output::zone::Zone;
+use weir_output::{PortSignature, Worms};
 use weir_store::period::Period;
-use weir_store::{Store, StoreError, TimeRange};
+use weir_store::{KnownSignature, Store, StoreError, TimeRange};
 
 /// Worms in more instances than this are listed first.
 pub const OFTEN: u64 = 40;
@@ -35,6 +36,8 @@ pub struct Wanted {
     pub weight: u64,
     /// The networks at home; none where addresses are not the true ones.
     pub home: Home,
+    /// The port signatures that runs with the store have found.
+    pub signatures: Vec<KnownSignature>,
 }
 
 /// A report about hosts.
@@ -199,6 +202,8 @@ pub struct Work {
     pub weights: Spread,
     /// Number of cells with each flag, in the order of flags.
     pub flags: Vec<(char, u64)>,
+    /// Its port signatures in the cells.
+    pub signatures: BTreeSet<PortSignature>,
 }
 
 impl Work {
@@ -382,6 +387,15 @@ fn join_channels(lists: &mut [List], least: u64) {
     }
 }
 
+impl HostsReport {
+    /// A port signature as the list of signatures has it, and whether it is new in the period; `None` if the list does not have it.
+    pub fn signature(&self, signature: &PortSignature) -> Option<(&KnownSignature, bool)> {
+        let ports = signature.to_string();
+        let known = self.wanted.signatures.iter().find(|known| known.ports == ports)?;
+        Some((known, known.is_new(self.wanted.span.0)))
+    }
+}
+
 /// The rows that a list has of a host, where it has several.
 fn rows_of(host: &Host) -> &[Row] {
     if let What::Rows(rows) = &host.what { rows } else { &[] }
@@ -462,6 +476,7 @@ fn what(of: Of, table: &Table, row: &TableRow) -> Option<What> {
                 error: row.error,
                 weights: Spread::default(),
                 flags: ['E', 'W', 'w', 'O', 'R', 'M'].map(|flag| (flag, 0)).to_vec(),
+                signatures: BTreeSet::new(),
             }))
         }
         Of::Udp => What::Udp(Box::new(Udp {
@@ -484,6 +499,8 @@ fn add_cell(what: &mut What, table: &Table, row: &TableRow) {
             for (flag, cells) in &mut work.flags {
                 *cells += u64::from(flags.contains(*flag));
             }
+            let signature = SynHost::of(row).and_then(|host| Worms::default().signature(&host));
+            work.signatures.extend(signature);
         }
         What::Udp(udp) => {
             let Some(host) = UdpHost::of(row) else { return };

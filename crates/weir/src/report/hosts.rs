@@ -65,7 +65,8 @@ fn gathered(
             period.of(moment.from)
         }
     };
-    let wanted =
-        gather::Wanted { period, span, zone, weight: options.hosts.weight, home: options.hosts.home() };
+    let signatures = database::signatures(folder).all().map_err(failed)?;
+    let (weight, home) = (options.hosts.weight, options.hosts.home());
+    let wanted = gather::Wanted { period, span, zone, weight, home, signatures };
     gather::gather(&*store, wanted, (first, last)).map_err(failed)
 }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weir_api::{Datum, SampledValues};
+use weir_output::PortSignature;
 
 /// The report. Times are seconds since the epoch.
 pub fn ndjson(report: &HostsReport) -> String {
@@ -74,6 +75,17 @@ fn sample(sample: &SampledValues) -> Value {
     by_count(sample).iter().map(|(port, times)| json!([*port as u64, times])).collect()
 }
 
+/// A port signature, with what the list of signatures has of it.
+fn signature(report: &HostsReport, one: &PortSignature) -> Value {
+    match report.signature(one) {
+        None => json!({ "ports": one.to_string() }),
+        Some((known, is_new)) => json!({
+            "ports": known.ports, "new": is_new, "first": seconds(known.first), "last": seconds(known.last), "hosts": known.hosts,
+            "intervals": known.intervals, "runs": known.runs,
+        }),
+    }
+}
+
 /// What a list has of a host.
 fn of_host(report: &HostsReport, list: &List, host: &Host) -> Value {
     let mut of = Map::new();
@@ -116,6 +128,7 @@ fn of_host(report: &HostsReport, list: &List, host: &Host) -> Value {
             put("last_target", work.row.last.map(|(_, target)| target.to_string()).into());
             put("port_sample", sample(to));
             put("source_port_sample", sample(from));
+            put("signatures", work.signatures.iter().map(|one| signature(report, one)).collect());
         }
         What::Udp(udp) => {
             put("weight", udp.row.weight().into());

@@ -9,6 +9,8 @@ use weir_api::web::Event;
 use weir_api::{Datum, DistinctValues, SampledValues};
 use weir_output::figures::{count, counted, duration, fit, printable, width, wrap};
 use weir_output::zone::Zone;
+use weir_output::{PortSignature, SIGNATURE_WEIGHT};
+use weir_store::KnownSignature;
 
 /// Columns of a line.
 const WIDTH: usize = 80;
@@ -107,6 +109,7 @@ pub struct Section {
 pub fn sections(report: &HostsReport) -> Vec<Section> {
     let lists = |of: Of| report.lists.iter().filter(move |list| list.of == of);
     let mut sections: Vec<Section> = lists(Of::Syn).map(|list| worms(report, list)).collect();
+    sections.extend(lists(Of::Syn).map(|list| signatures(report, list)));
     sections.extend(lists(Of::Fanout).map(|list| scans(report, list)));
     sections.extend(lists(Of::Flood).map(|list| floods(report, list)));
     sections.extend(lists(Of::Icmperror).map(|list| errors(report, list)));
@@ -186,6 +189,43 @@ fn at_home(report: &HostsReport, list: &List) -> Option<Section> {
     let nets: Vec<String> = home.nets.iter().map(ToString::to_string).collect();
     let about = format!("All hosts of the list at home, worms too: {}.", nets.join(", "));
     Some(Section { title: title("HOME", list, hosts.len()), about, hosts: lines.collect(), often: 0 })
+}
+
+/// The hosts of each port signature: first the signatures that are new, then those of the most hosts.
+fn signatures(report: &HostsReport, list: &List) -> Section {
+    let mut hosts: BTreeMap<&PortSignature, Vec<IpAddr>> = BTreeMap::new();
+    for (host, work) in by_instances(list, |work| !work.signatures.is_empty()) {
+        work.signatures.iter().for_each(|one| hosts.entry(one).or_default().push(host.host));
+    }
+    let mut all: Vec<_> = hosts.into_iter().map(|(one, hosts)| (report.signature(one), one, hosts)).collect();
+    let is_new = |known: &Option<(&KnownSignature, bool)>| known.is_some_and(|(_, is_new)| is_new);
+    all.sort_by_key(|(known, _, hosts)| (!is_new(known), Reverse(hosts.len())));
+    let new = all.iter().filter(|(known, ..)| is_new(known)).count();
+    let about = format!(
+        "Sets of at most ten destination ports of hosts that may be worms in a whole {}, with a work weight of {SIGNATURE_WEIGHT}% or more: \
+         {}, {new} of them new. A signature is new if it was first seen in the period, and by one run.",
+        list.unit,
+        counted(all.len() as u64, "signature")
+    );
+    let zone = &report.wanted.zone;
+    let lines = |known: Option<(&KnownSignature, bool)>, one: &PortSignature, hosts: usize| {
+        let state = match known {
+            None => "not in the list of signatures",
+            Some((_, true)) => "new",
+            Some((_, false)) => "old",
+        };
+        let mut lines = vec![format!("{state}, {}", counted(hosts as u64, "host")), format!("  ports {one}")];
+        lines.extend(known.map(|(known, _)| {
+            let (first, last) = (second(zone, known.first), second(zone, known.last));
+            format!("  seen {first} to {last}, {}", counted(known.intervals, "time"))
+        }));
+        lines
+    };
+    let hosts: Vec<(IpAddr, Vec<String>)> = all
+        .iter()
+        .flat_map(|(known, one, hosts)| hosts.iter().map(|host| (*host, lines(*known, one, hosts.len()))))
+        .collect();
+    Section { title: title("PORT SIGNATURES", list, hosts.len()), about, hosts, often: 0 }
 }
 
 /// The hosts that are neither worms nor at home.

@@ -143,10 +143,12 @@ impl Written {
         stored: (u64, u64),
     ) -> Result<(), Failure> {
         let path = self.folders.reports.join(name(period, span.0));
-        let wanted =
-            Wanted { period, span, zone: Zone::utc(), weight: WEIGHT, home: self.folders.home.clone() };
-        let report = gather::gather(store, wanted, stored)
-            .map_err(|error| Failure { path: path.clone(), error: io::Error::other(error.to_string()) })?;
+        let failed =
+            |error: StoreError| Failure { path: path.clone(), error: io::Error::other(error.to_string()) };
+        let signatures = database::signatures(&self.folders.store).all().map_err(failed)?;
+        let (weight, home) = (WEIGHT, self.folders.home.clone());
+        let wanted = Wanted { period, span, zone: Zone::utc(), weight, home, signatures };
+        let report = gather::gather(store, wanted, stored).map_err(failed)?;
         put(&path, &text::text(&report, HOSTS)).map_err(|error| Failure { path, error })
     }
 }

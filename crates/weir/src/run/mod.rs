@@ -30,7 +30,7 @@ use crate::configuration::Configuration;
 use crate::database;
 use crate::delivered::{Delivered, DestinationKind, Destinations};
 use crate::desk::Desk;
-use crate::events::Mutes;
+use crate::events::{Mutes, NewSignatures};
 use crate::exit::{Exit, complain};
 use crate::failures::Failures;
 use crate::fields;
@@ -578,6 +578,8 @@ impl Run {
         collector.hold_events(self.division.events, self.failures.clone());
         if let Some(store) = self.store_folder() {
             collector.mute(Mutes::of(database::marks(store), self.work.is_live));
+            let worms = self.request.worms.clone();
+            collector.know_signatures(NewSignatures::of(database::signatures(store), worms));
         }
         let plan = self.plan();
         collector.deliver(&self.targets(&plan, &self.request), Time(0));
