@@ -13,7 +13,7 @@ use crate::stream_demand::Covering;
 use crate::trees::{Node, Since, Trees};
 use crate::{Control, Emitted, FlowIdentity, FlowRecord, Item, Plan, Question, Share, Sink, Tally};
 use std::collections::HashMap;
-use weir_api::{Answer, AnswerId};
+use weir_api::{Answer, AnswerId, Count};
 use weir_filter::{Directions, Matches, PacketMask};
 use weir_proto::Record;
 use weir_wire::stream::Chunk;
@@ -179,6 +179,17 @@ impl Functions {
         let held: Vec<usize> = (0..plan.subscriptions.len()).filter(|at| self.may_hold(plan, *at)).collect();
         self.take(plan, held.into_iter(), &mut answers);
         answers
+    }
+
+    /// What the functions of the subscription at a position have counted since the last readings, by their answers.
+    pub fn so_far(&self, plan: &Plan, at: usize, counts: &mut Vec<(AnswerId, Count)>) {
+        let Some(planned) = plan.subscriptions.get(at) else { return };
+        let measures = plan.trees.path(at).iter().filter_map(|node| {
+            let Some(Link::Measure(measure)) = self.links.get(*node as usize)? else { return None };
+            Some(measure.so_far(planned.id))
+        });
+        let ids = planned.compiled.empty.iter().map(|answer| answer.id);
+        counts.extend(ids.zip(measures).filter_map(|(id, count)| Some((id, count?))));
     }
 
     /// Whether the subscription at a position saw anything in this interval, or its evaluation was measured.

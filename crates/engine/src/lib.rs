@@ -84,6 +84,7 @@ pub use function::{
     Argument, Arguments, Block, BuildJudge, BuildTarget, CallError, Callable, DELIVERIES, DROPS, Delivery,
     FUNCTIONS, FileState, Function, FunctionSpec, InputKind, Judge, Memory, OwnedTally, PER_MILLION,
     RECORD_FUNCTIONS, SELECTORS, SUPPLEMENTS, Selector, Share, Supplement, drops_of, judge_of, judging_drops,
+    window_of,
 };
 pub use interval::{IntervalClock, Stretch};
 pub use item::Item;

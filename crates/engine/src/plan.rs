@@ -134,6 +134,8 @@ pub(crate) struct Sources {
     records: Vec<usize>,
     /// Subscriptions that need only sums.
     pub sums: Vec<(usize, Sum)>,
+    /// Subscriptions of packets whose counts are compared with a threshold.
+    pub judged: Vec<usize>,
 }
 
 impl Sources {
@@ -366,6 +368,9 @@ impl Plan {
         for (at, planned) in planned.iter().enumerate() {
             if planned.lineage.is_empty() || trees.leads(at) {
                 sources.add(at, &planned.source);
+            }
+            if planned.has_judged_counts() {
+                sources.judged.push(at);
             }
             needs_layers = needs_layers || planned.needs_layers();
             asks = asks || planned.asks;
@@ -820,14 +825,17 @@ impl Planned {
             Level::Stream if compiled.is_early => ItemSource::Early,
             Level::Stream => ItemSource::Chunks,
             Level::Record => ItemSource::Records,
-            Level::Packet if compiled.takes(InputKind::Sums) => ItemSource::Sum(if is_all {
-                Sum::All
-            } else if spec.remainder {
-                let lines = lines(&mut sets.counted);
-                Sum::Remainder(sets.counted.remainder(lines))
-            } else {
-                Sum::Matching(sets.counted.number(expression, index))
-            }),
+            // What is compared with a threshold is counted packet by packet: the sums of flows come at the end of an interval.
+            Level::Packet if compiled.takes(InputKind::Sums) && !compiled.is_judged() => {
+                ItemSource::Sum(if is_all {
+                    Sum::All
+                } else if spec.remainder {
+                    let lines = lines(&mut sets.counted);
+                    Sum::Remainder(sets.counted.remainder(lines))
+                } else {
+                    Sum::Matching(sets.counted.number(expression, index))
+                })
+            }
             Level::Packet if is_all && compiled.takes(InputKind::Tallies) => ItemSource::Tallies,
             Level::Packet if is_all && compiled.takes(InputKind::Control) => ItemSource::Control,
             Level::Packet if is_all => {
@@ -890,6 +898,13 @@ impl Planned {
 
     fn chain(&self) -> Chain<'_> {
         Chain { lineage: &self.lineage, compiled: &self.compiled }
+    }
+
+    /// Whether counts of its packets are compared with a threshold.
+    fn has_judged_counts(&self) -> bool {
+        matches!(self.source, ItemSource::Packets(_))
+            && self.compiled.takes(InputKind::Sums)
+            && self.compiled.is_judged()
     }
 
     fn needs_layers(&self) -> bool {

@@ -179,6 +179,17 @@ impl Measure {
         (at < from.len()).then(|| from.swap_remove(at))
     }
 
+    /// What it has counted for a subscription since the last reading; `None` if its reading is no count.
+    pub fn so_far(&self, id: SubscriptionId) -> Option<Count> {
+        let mut sum = self.function.so_far()?;
+        for part in self.parts.iter().skip(skipped(&self.joined, id)) {
+            if let Reading::Count(count) = part {
+                sum.add(count);
+            }
+        }
+        Some(sum)
+    }
+
     /// The readings of the interval.
     pub fn take(&mut self) -> Readings {
         self.has_seen = false;
@@ -406,6 +417,11 @@ impl Compiled {
     /// Whether a function sees questions beside flows.
     pub fn asks(&self) -> bool {
         self.calls.iter().any(|(_, call)| call.measures().is_some_and(asks))
+    }
+
+    /// Whether the counts of its functions are compared with a threshold.
+    pub fn is_judged(&self) -> bool {
+        self.empty.iter().any(|answer| !answer.label.judges.is_empty())
     }
 
     /// Whether a function reads the layers of packets.

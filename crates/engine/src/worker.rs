@@ -17,7 +17,8 @@ use crate::{FlowRecord, Plan, SessionConfig, SessionStats};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::{
-    Answer, Costs, Count, EventCount, FlowCount, Interval, Ledger, Reading, SessionCount, Snapshot,
+    Answer, AnswerId, Costs, Count, EventCount, FlowCount, Interval, Ledger, Outline, Reading, SessionCount,
+    Snapshot,
 };
 use weir_filter::{PacketMask, Total, Totals};
 use weir_flow::{FlowConfig, FlowSink, FlowStats, FlowTable};
@@ -519,6 +520,30 @@ impl Worker {
             }
             None => {}
         }
+    }
+
+    /// What was counted since the last readings for the functions whose counts of packets are compared with a threshold. They go on.
+    pub fn so_far(&self) -> Vec<(AnswerId, Count)> {
+        let mut counts = Vec::new();
+        for at in &self.plan.sources.judged {
+            self.functions.so_far(&self.plan, *at, &mut counts);
+        }
+        counts
+    }
+
+    /// Number of packets that were caught since the last readings.
+    pub fn caught(&self) -> u64 {
+        self.ledger.caught
+    }
+
+    /// Whether counts of packets are compared with a threshold.
+    pub fn has_judged_counts(&self) -> bool {
+        !self.plan.sources.judged.is_empty()
+    }
+
+    /// The answers of the present plan.
+    pub fn outline(&self) -> &Arc<Outline> {
+        &self.plan.outline
     }
 
     /// Ends the run and every flow, and returns the last readings.

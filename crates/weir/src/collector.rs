@@ -16,7 +16,7 @@ pub use open_output::{OpenOutput, RowSources};
 pub use targets::Plan as TargetPlan;
 pub use worker_output::WorkerOutput;
 
-use crate::events::{Events, Mutes, NewSignatures, Row};
+use crate::events::{Counted, Events, Mutes, NewSignatures, Row};
 use crate::failures::Failures;
 use crate::hub::Hub;
 use crate::memory::{self, Charge, Room};
@@ -26,6 +26,7 @@ use answers_apart::AnswersApart;
 use crossbeam_channel::{Receiver, Sender};
 use queued::{Queued, Records, Rows, in_order};
 use run_total::RunTotal;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -76,6 +77,8 @@ pub enum Message {
     Snapshots(Vec<(Part, Box<Snapshot>)>, Held),
     /// Packets of an interval whose snapshot this worker has sent already.
     Late(Box<Snapshot>, Charge),
+    /// What the worker has counted so far of an interval whose snapshot follows.
+    Counted(Box<Counted>),
     /// An interface has changed its state.
     Link(LinkEvent),
     /// The worker has finished.
@@ -92,6 +95,7 @@ pub struct Held {
     sessions: usize,
 }
 
+const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 24 * 3_600_000_000_000;
 
 /// Maximum number of open reports in a run over files: packets around the end of an interval may be out of order, and
@@ -165,6 +169,8 @@ pub struct Collector {
     hangup: Arc<AtomicBool>,
     /// The open events.
     events: Events,
+    /// The ticks so far of the second under way, in a live run in which a second has several.
+    second: Option<Snapshot>,
     /// What events open.
     triggers: Triggers,
     /// The answers of clients, and those that are for judges alone.
@@ -224,6 +230,7 @@ impl Collector {
             period: None,
             hangup: Arc::default(),
             events: Events::new(memory / 8, Failures::default(), report_length),
+            second: None,
             triggers: Triggers::default(),
             of_clients: AnswersApart::new(Answer::is_of_client),
             for_judges: AnswersApart::new(Answer::is_for_judge),
@@ -271,6 +278,9 @@ impl Collector {
     /// Sets when reports are emitted.
     pub fn emit_reports_when(&mut self, emission: Emission) {
         self.emission = emission;
+        if emission != Emission::Held {
+            self.events.begin_early();
+        }
     }
 
     /// Sets the room that the incoming messages were charged to.
@@ -442,6 +452,17 @@ impl Collector {
                 self.report(original, &snapshot, false);
                 Vec::new()
             }
+            Message::Counted(mut counted) => {
+                if let Some(anonymiser) = &self.anonymiser {
+                    let Interval { start, end } = counted.watched;
+                    let [start, end] = [start, end].map(|time| anonymiser.time(Time(time)).0);
+                    counted.watched = Interval { start, end };
+                }
+                self.triggers.count_ahead(counted.worker, counted.watched.start, &counted.ledger);
+                let rows = self.events.ahead(&counted);
+                self.emit_events(&rows);
+                Vec::new()
+            }
             Message::Link(change) => {
                 let time =
                     self.anonymiser.as_ref().map_or(change.at, |anonymiser| anonymiser.time(change.at));
@@ -473,6 +494,9 @@ impl Collector {
     pub fn finish(mut self) -> Results {
         for part in self.pending.keys().copied().collect::<Vec<_>>() {
             self.complete(part);
+        }
+        if let Some(second) = self.second.take() {
+            self.show(&second);
         }
         self.emit_reports(0);
         let ended = self.events.finish(self.total.get());
@@ -623,20 +647,42 @@ impl Collector {
         self.events.find_signatures(&merged);
         self.take_events(&mut merged);
         self.total.add(&merged);
-        if let Some(hub) = &self.hub {
-            hub.tick(&merged, &self.load());
+        let second = self.second_of(&merged, original);
+        if let Some(second) = &second {
+            self.show(second);
         }
         self.report(original, &merged, true);
         self.end_outputs(original.end);
         self.roll_by_time(merged.interval);
-        Some(merged)
+        match second? {
+            Cow::Owned(second) => Some(second),
+            Cow::Borrowed(_) => Some(merged),
+        }
+    }
+
+    /// What readers of the run see after an interval: in a live run in which a second has several ticks the second that ends with it,
+    /// if one does. `original` is the interval in original time.
+    fn second_of<'s>(&mut self, snapshot: &'s Snapshot, original: Interval) -> Option<Cow<'s, Snapshot>> {
+        let is_end = self.emission == Emission::Held || original.end.is_multiple_of(SECOND);
+        if is_end && self.second.is_none() {
+            return Some(Cow::Borrowed(snapshot));
+        }
+        self.second.get_or_insert_default().merge(snapshot);
+        if is_end { self.second.take().map(Cow::Owned) } else { None }
+    }
+
+    /// Shows an interval to the readers of the run.
+    fn show(&self, snapshot: &Snapshot) {
+        if let Some(hub) = &self.hub {
+            hub.tick(snapshot, &self.load());
+        }
     }
 
     /// Takes the findings of an interval, and emits the events that begin, go on or end.
     fn take_events(&mut self, snapshot: &mut Snapshot) {
         let rows = self.events.interval(snapshot);
         self.for_judges.take(snapshot);
-        self.triggers.count(&snapshot.ledger);
+        self.triggers.count(snapshot.interval, &snapshot.ledger);
         self.triggers.measure(|subscription| self.events.latest(subscription));
         self.emit_events(&rows);
     }

@@ -7,6 +7,7 @@
 use crate::leaving::{Leaving, file_name, of_functions};
 use crate::memory;
 use crate::routes::Routes;
+use crate::windows;
 use serde::Serialize;
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -41,6 +42,8 @@ pub struct Orders {
 pub struct Desk {
     /// Length of an interval of the run in nanoseconds.
     interval: u64,
+    /// Nanoseconds of the parts that events are judged by: a tenth of a second if the run began with a window of tenths.
+    parts: u64,
     settings: Settings,
     workers: usize,
     /// Maximum bytes of the functions of a plan, and of what is kept for clients.
@@ -185,6 +188,7 @@ impl Desk {
         subscriptions
             .extend(configured.into_iter().map(|spec| number(&mut next, Owner::Configuration, spec)));
         check_intervals(&subscriptions, interval)?;
+        let parts = windows::parts(subscriptions.iter().map(|one| &*one.spec));
         let plan = Arc::new(Plan::of(None, 1, expression, &subscriptions, settings.clone())?);
         let state = State {
             next,
@@ -199,11 +203,17 @@ impl Desk {
             settings,
             workers,
             interval,
+            parts,
             limit: usize::MAX,
             kept: AtomicUsize::new(0),
             latest: AtomicU64::new(0),
             state: Mutex::new(state),
         })
+    }
+
+    /// Nanoseconds of the parts that events are judged by.
+    pub fn parts(&self) -> u64 {
+        self.parts
     }
 
     /// Limits the memory of all functions and of what is kept for clients, in bytes.
@@ -350,7 +360,10 @@ impl Desk {
             }
         }
         let new = subscriptions.iter().filter(|one| one.id.0 >= state.next || one.owner == Owner::Run);
-        check_intervals(new, self.interval).map_err(|error| error.to_string())?;
+        check_intervals(new.clone(), self.interval).map_err(|error| error.to_string())?;
+        if windows::parts(new.map(|one| &*one.spec)) < self.parts {
+            return Err("`event`: windows of tenths of a second need a run that began with one".to_owned());
+        }
         let number = state.plan.number() + 1;
         let plan = Plan::of(Some(&state.plan), number, &expression, &subscriptions, self.settings.clone());
         let plan = Arc::new(plan.map_err(|error| error.to_string())?);

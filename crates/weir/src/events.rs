@@ -6,14 +6,19 @@
 //!
 //! At most 100 events about traffic begin in a minute: one event of kind [`MANY`] stands for the further ones ([`beginnings`]).
 //!
+//! In a live run an event begins as soon as its threshold is passed, in the midst of the interval that is judged: its finding follows at
+//! the end of the interval, so that its numbers are those of a run over files.
+//!
 //! Outputs get a row when an event begins, when its count has doubled after at least five minutes, and when it ends. Of an event
 //! that a mute hides only the store gets rows.
 
 mod beginnings;
+mod counted;
 mod judges;
 mod mutes;
 mod signatures;
 
+pub use counted::Counted;
 pub use mutes::Mutes;
 pub use signatures::NewSignatures;
 
@@ -58,6 +63,10 @@ pub struct Events {
     limit: usize,
     /// Bytes of open events at the end of the last interval.
     held: usize,
+    /// Whether events begin before their interval has ended.
+    is_live: bool,
+    /// Counts of the events that have begun since the last interval.
+    begun_early: EventCount,
 }
 
 /// An open event.
@@ -70,6 +79,8 @@ struct Open {
     muted: Option<u64>,
     /// Whether outputs have a row that says that it began.
     is_shown: bool,
+    /// Whether it has begun before its interval has ended, and was not found since.
+    is_early: bool,
 }
 
 /// A row of an event.
@@ -105,7 +116,27 @@ impl Events {
             ended_causes: Vec::new(),
             limit: memory / COPIES,
             held: 0,
+            is_live: false,
+            begun_early: EventCount::default(),
         }
+    }
+
+    /// Lets events begin before their interval has ended, from now on.
+    pub fn begin_early(&mut self) {
+        self.is_live = true;
+    }
+
+    /// Takes what a worker has counted of a tick so far. Returns the rows of the events that begin.
+    pub fn ahead(&mut self, counted: &Counted) -> Vec<Row> {
+        if !self.is_live {
+            return Vec::new();
+        }
+        let open = &self.open;
+        let found = self.judges.ahead(counted, &|event| open.contains_key(&key(event)));
+        let mut rows = Rows::default();
+        found.into_iter().for_each(|event| self.begin(event, &mut rows));
+        self.begun_early.add(&rows.count);
+        rows.rows
     }
 
     /// Judges the packets that the run lost from now on, by a call of `event`, for events of a subscription of this name.
@@ -184,6 +215,13 @@ impl Events {
         // What was not opened stays among the findings of the interval: the event that stands for it is not one of them.
         snapshot.events = found;
         self.take_others(&mut rows);
+        rows.count.add(&std::mem::take(&mut self.begun_early));
+        if self.is_live {
+            let open = &self.open;
+            let is_whole = |event: &Event| open.get(&key(event)).is_some_and(|open| !open.is_early);
+            let found = self.judges.so_far(&is_whole);
+            found.into_iter().for_each(|event| self.begin(event, &mut rows));
+        }
         for (key, time) in std::mem::take(&mut self.ended_causes) {
             if let Some(mut open) = self.open.remove(&key) {
                 open.event.last = open.event.last.max(time);
@@ -221,8 +259,14 @@ impl Events {
         let muted = self.mutes.of_event(event, event.last);
         if let Some(open) = self.open.get_mut(&key) {
             if !is_apart(&open.event, event) {
-                open.event.merge(event);
-                rows.count.merged += 1;
+                if std::mem::take(&mut open.is_early) {
+                    // It was counted when it began.
+                    let Event { id, state, .. } = open.event;
+                    open.event = Event { id, state, ..event.clone() };
+                } else {
+                    open.event.merge(event);
+                    rows.count.merged += 1;
+                }
                 let is_due = open.event.last.saturating_sub(open.time) >= UPDATES
                     && open.event.count / 2 >= open.count;
                 // A mute that was added or has ended is seen at once.
@@ -235,7 +279,7 @@ impl Events {
                 rows.end(open, &self.mutes);
             }
         }
-        if self.open.len() >= MAX_EVENTS || self.held + event.memory() > self.limit {
+        if !self.has_room(event) {
             rows.count.shed = rows.count.shed.saturating_add(event.count);
             return muted;
         }
@@ -247,15 +291,41 @@ impl Events {
             }
             self.beginnings.begun(event);
         }
-        let mut event = Event { state: EventState::Begin, ..event.clone() };
+        self.open(event.clone(), muted, false, rows);
+        muted
+    }
+
+    /// Opens an event before its interval has ended, if it can be opened: its finding follows. One that is open goes on until then.
+    fn begin(&mut self, event: Event, rows: &mut Rows) {
+        if let Some(open) = self.open.get_mut(&key(&event)) {
+            open.event.last = open.event.last.max(event.last);
+            return;
+        }
+        let muted = self.mutes.of_event(&event, event.last);
+        if !self.has_room(&event) || muted.is_none() && self.beginnings.holds(&event) {
+            return;
+        }
+        if muted.is_none() {
+            self.beginnings.begun(&event);
+        }
+        self.open(event, muted, true, rows);
+    }
+
+    fn has_room(&self, event: &Event) -> bool {
+        self.open.len() < MAX_EVENTS && self.held + event.memory() <= self.limit
+    }
+
+    /// Opens an event.
+    fn open(&mut self, event: Event, muted: Option<u64>, is_early: bool, rows: &mut Rows) {
+        let mut event = Event { state: EventState::Begin, ..event };
         event.identify();
         rows.count.begun += 1;
         rows.count.muted += u64::from(muted.is_some());
         let is_shown = muted.is_none();
         rows.rows.push(Row { event: event.clone(), muted, is_emitted: is_shown });
         self.held += event.memory();
-        self.open.insert(key, Open { count: event.count, time: event.last, event, muted, is_shown });
-        muted
+        let (count, time) = (event.count, event.last);
+        self.open.insert(key(&event), Open { count, time, event, muted, is_shown, is_early });
     }
 
     /// Adds the findings whose events were not opened in this interval to the event that stands for them.
@@ -507,6 +577,71 @@ mod tests {
         let rows = events.finish(&mut total);
         assert_eq!(words(&rows), [("begin", 1), ("end", 1)]);
         assert_eq!((total.events.len(), total.event_count.begun, total.event_count.ended), (2, 1, 1));
+    }
+
+    /// An interval in which packets were lost.
+    fn lost(second: u64, dropped: u64) -> Snapshot {
+        let mut snapshot = interval(second, Vec::new());
+        snapshot.ledger.capture.dropped = dropped;
+        snapshot
+    }
+
+    /// An event that begins before its interval has ended has the numbers of one that begins with it, and is counted once.
+    #[test]
+    fn an_event_that_begins_early_is_found_again_with_its_interval() {
+        let call = FunctionCall::new("event").with("name", "x").with("above", 10).with("over", 10);
+        let call = weir_engine::judging_drops(&call).unwrap();
+        let run = |is_live: bool| {
+            let mut events = Events::new(1 << 20, Failures::default(), SECOND);
+            events.judge_drops(&call, "trigger x");
+            if is_live {
+                events.begin_early();
+            }
+            let mut rows = events.interval(&mut lost(1_000, 4));
+            let mut sum = EventCount::default();
+            for (end, dropped) in [(300, 3), (600, 7), (800, 9)] {
+                let start = 1_001 * SECOND;
+                let watched = Interval { start, end: start + end * 1_000_000 };
+                let ledger = lost(1_001, dropped).ledger;
+                let counted =
+                    Counted { worker: 0, watched, outline: Arc::default(), counts: Vec::new(), ledger };
+                rows.extend(events.ahead(&counted));
+            }
+            for second in 1_001..1_010 {
+                let mut snapshot = lost(second, 9);
+                rows.extend(events.interval(&mut snapshot));
+                sum.add(&snapshot.event_count);
+            }
+            let mut total = lost(1_000, 0);
+            rows.extend(events.finish(&mut total));
+            sum.add(&total.event_count);
+            (rows, sum)
+        };
+        let ((early, of_early), (late, of_late)) = (run(true), run(false));
+        let shown = |rows: &[Row]| -> Vec<(&'static str, Option<u64>)> {
+            rows.iter().map(|row| (row.event.state.name(), row.event.number("most"))).collect()
+        };
+        assert_eq!(shown(&early), [("begin", Some(11)), ("end", Some(85))]);
+        assert_eq!(shown(&late), [("begin", Some(85)), ("end", Some(85))]);
+        assert_eq!((early[1].event.clone(), of_early), (late[1].event.clone(), of_late));
+        assert_eq!((of_late.begun, of_late.merged, of_late.ended), (1, 0, 1));
+    }
+
+    /// An interval that is longer than the time after which its event would end has one event.
+    #[test]
+    fn an_event_that_begins_early_goes_on_until_its_interval_has_ended() {
+        let call = FunctionCall::new("event").with("name", "x").with("above", 10).with("over", 60);
+        let call = weir_engine::judging_drops(&call.with("quiet", 1)).unwrap();
+        let mut events = Events::new(1 << 20, Failures::default(), SECOND);
+        events.judge_drops(&call, "trigger x");
+        events.begin_early();
+        let mut rows = Vec::new();
+        for second in 1_020..1_085 {
+            let dropped = if second == 1_022 { 11 } else { 0 };
+            rows.extend(events.interval(&mut lost(second, dropped)));
+        }
+        assert_eq!(words(&rows), [("begin", 1), ("end", 1)]);
+        assert_eq!(rows[1].event.last, 1_080 * SECOND - 1);
     }
 
     /// Mutes of a pair by its first number, until a second if there is one.

@@ -66,6 +66,7 @@ mod turns;
 mod typed;
 mod web_service;
 mod webhook;
+mod windows;
 
 use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};

@@ -7,21 +7,22 @@
 use crate::collector::{Message, WorkerOutput};
 use crate::desk::{Desk, Orders};
 use crate::drive::{Destination, Drive};
+use crate::events::Counted;
 use crate::leaps::ClockWatch;
 use crate::triggers::Preroll;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_api::{Interval, Snapshot};
+use weir_api::{AnswerId, CaptureCount, Count, Interval, Ledger, Reading, Snapshot};
 use weir_capture::{CaptureStats, LiveError, Rings, Source};
 use weir_engine::Worker;
 use weir_wire::{Batch, Slot, Time};
 
-/// Interval at which workers send their snapshots. A reported interval has several ticks.
-pub const TICK: Duration = Duration::from_secs(1);
 /// Maximum wait for packets before a worker checks whether it is to stop.
 const WAIT: Duration = Duration::from_millis(50);
+/// Interval at which what is compared with a threshold is looked at within a tick, in nanoseconds.
+const LOOK: u64 = 100_000_000;
 /// Nanoseconds after the end of a tick within which the kernel delivers the last blocks of the tick: more than twice their
 /// timeout.
 const GRACE: u64 = 50_000_000;
@@ -32,7 +33,7 @@ const BEHIND: u64 = 2_000_000_000;
 const NEAR: u64 = 2_000_000_000;
 /// Maximum number of returns to the tick before, in a tick.
 const MAX_RETURNS: u32 = 16;
-const SECOND: u64 = TICK.as_nanos() as u64;
+const SECOND: u64 = 1_000_000_000;
 
 /// The clock of a live run: the time of day at its start, and monotonic from there, so that a change of the system's
 /// clock neither repeats nor skips an interval.
@@ -59,10 +60,10 @@ impl LiveClock {
         Time(since.as_nanos() as u64)
     }
 
-    /// The first tick. Ticks begin at whole seconds.
-    fn first_tick(&self) -> Interval {
-        let start = self.time - self.time % SECOND;
-        Interval { start, end: start + SECOND }
+    /// The first tick. Ticks begin at multiples of their length in nanoseconds.
+    fn first_tick(&self, length: u64) -> Interval {
+        let start = self.time - self.time % length;
+        Interval { start, end: start + length }
     }
 }
 
@@ -74,8 +75,11 @@ pub struct LiveContext<'r> {
     pub clock: LiveClock,
     /// Set when the run is to end.
     pub stop: &'r AtomicBool,
-    /// Orders of another plan or another packet file.
+    /// Orders of another plan or another packet file. Workers send a snapshot at the end of each of its parts, a tick. A reported
+    /// interval has several ticks.
     pub desk: &'r Desk,
+    /// Whether lost packets are compared with a threshold.
+    pub judges_drops: bool,
     /// Whether the run waits for removed interfaces. Otherwise it ends when all are removed.
     pub waits: bool,
     /// Set when all interfaces are removed.
@@ -106,7 +110,7 @@ pub fn work(
             run.capture = rings.stats()?;
         }
         let until_tick = Duration::from_nanos((run.tick.end + GRACE).saturating_sub(now));
-        let batch = rings.next_batch(WAIT.min(until_tick))?;
+        let batch = rings.next_batch(WAIT.min(until_tick).min(run.until_look(now)))?;
         let is_empty = batch.is_empty();
         run.read_orders();
         let latest = batch.slots.last().map_or(Time(now.saturating_sub(GRACE)), |slot| slot.time);
@@ -129,6 +133,10 @@ pub fn work(
         if is_empty {
             run.follow_orders_until(context.clock.now().0.saturating_sub(GRACE));
         }
+        if run.is_to_look() {
+            run.capture = rings.stats()?;
+            run.look();
+        }
         let patience = if is_empty { GRACE } else { BEHIND };
         while context.clock.now().0 >= run.tick.end + patience {
             run.capture = rings.stats()?;
@@ -145,6 +153,15 @@ enum TickOf {
     Previous,
     Current,
     Later,
+}
+
+/// What is looked at within a tick.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Looked {
+    /// The counts that are compared with a threshold and are not 0.
+    counts: Vec<(AnswerId, Count)>,
+    /// Number of dropped packets.
+    dropped: u64,
 }
 
 /// A worker and its current tick.
@@ -168,6 +185,10 @@ struct Run<'r> {
     dropped: u64,
     /// Offered packets in the ticks so far.
     offered: u64,
+    /// Time at which the counts of the tick are looked at next, in nanoseconds since the epoch.
+    next_look: u64,
+    /// What was sent of the tick so far.
+    looked: Looked,
     /// The system's clock, which one worker watches.
     watch: Option<ClockWatch>,
     /// Number of the latest orders that were read.
@@ -181,7 +202,7 @@ impl<'r> Run<'r> {
         Run {
             drive: Drive::new(worker, output, context.stop, limit),
             context,
-            tick: context.clock.first_tick(),
+            tick: context.clock.first_tick(context.desk.parts()),
             watched_from: context.clock.time,
             is_gone: false,
             part: Snapshot::default(),
@@ -190,6 +211,8 @@ impl<'r> Run<'r> {
             capture: CaptureStats::default(),
             dropped: 0,
             offered: 0,
+            next_look: 0,
+            looked: Looked::default(),
             watch: (context.worker == 0).then(ClockWatch::default),
             orders_read: 0,
             orders: VecDeque::new(),
@@ -264,9 +287,14 @@ impl<'r> Run<'r> {
         let mut snapshot = self.drive.hand_over();
         snapshot.ledger.capture.offered = snapshot.ledger.caught;
         self.offered += snapshot.ledger.caught;
-        snapshot.interval = Interval { start: self.tick.start.saturating_sub(SECOND), end: self.tick.start };
+        snapshot.interval = self.tick_before();
         snapshot.watched = Some(self.watched(snapshot.interval, snapshot.interval.end));
         self.drive.destination.send_late(snapshot);
+    }
+
+    fn tick_before(&self) -> Interval {
+        let Interval { start, end } = self.tick;
+        Interval { start: start.saturating_sub(end - start), end: start }
     }
 
     /// Adds the readings of the current tick so far to `part`.
@@ -274,6 +302,46 @@ impl<'r> Run<'r> {
         let mut part = self.drive.hand_over();
         part.interval = self.tick;
         self.part.merge(&part);
+    }
+
+    /// The time until the counts are looked at, if any is compared with a threshold.
+    fn until_look(&mut self, now: u64) -> Duration {
+        match self.drive.worker().has_judged_counts() || self.context.judges_drops {
+            true => Duration::from_nanos(self.next_look.saturating_sub(now)),
+            false => WAIT,
+        }
+    }
+
+    fn is_to_look(&mut self) -> bool {
+        self.until_look(self.context.clock.now().0).is_zero()
+    }
+
+    /// Sends the counts of the tick so far that are compared with a threshold, if they have changed.
+    fn look(&mut self) {
+        let now = self.context.clock.now().0;
+        self.next_look = now + LOOK;
+        let mut counts = self.drive.worker().so_far();
+        for (id, count) in &mut counts {
+            if let Some(Reading::Count(part)) = self.part.reading_at(*id) {
+                count.add(part);
+            }
+        }
+        counts.retain(|(_, count)| *count != Count::default());
+        let looked = Looked { counts, dropped: self.capture.dropped - self.dropped };
+        if looked == Looked::default() || looked == self.looked {
+            return;
+        }
+        self.looked = looked.clone();
+        let caught = self.drive.worker().caught();
+        let capture = CaptureCount { dropped: looked.dropped, ..CaptureCount::default() };
+        let counted = Counted {
+            worker: self.context.worker,
+            watched: self.watched(self.tick, now),
+            outline: Arc::clone(self.drive.worker().outline()),
+            counts: looked.counts,
+            ledger: Ledger { capture, caught: self.part.ledger.caught + caught, ..Ledger::default() },
+        };
+        self.drive.destination.send_later(Message::Counted(Box::new(counted)));
     }
 
     /// The watched time of an interval up to `end`.
@@ -293,10 +361,12 @@ impl<'r> Run<'r> {
             .and_then(|watch| watch.look(self.context.clock.now(), LiveClock::of_system()));
         snapshot.add_events(step.as_slice());
         self.drive.send(snapshot);
+        let Interval { start, end } = self.tick;
         // A live run verifies all checksums in its first second, then a sample.
-        self.drive.worker().look_closely(false);
-        self.tick = Interval { start: self.tick.end, end: self.tick.end + SECOND };
+        self.drive.worker().look_closely(end < self.context.clock.time.next_multiple_of(SECOND));
+        self.tick = Interval { start: end, end: end + (end - start) };
         self.returns = 0;
+        self.looked = Looked::default();
     }
 
     /// The snapshot of the current tick, watched until `end`: the part set aside and the `last` readings.

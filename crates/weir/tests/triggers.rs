@@ -109,6 +109,34 @@ fn seconds_of(numbers: &[u64]) -> Vec<u8> {
 }
 
 /// A trigger stays on down to a lower number, and goes on when its number has passed for some time.
+/// Tenths of a second are compared as well: packets that come within one, and not as many within a second.
+#[test]
+fn windows_may_be_tenths_of_a_second() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut packets = Vec::new();
+    for second in 0..20 {
+        let gap = if second % 10 == 5 { 1_500_000 } else { 20_000_000 };
+        // The burst ends within a tenth of a second that begins at 0.2.
+        let start = (1_000 + second) * SECOND + 200_000_000;
+        packets.extend((0..40).map(|n| (start + n * gap, datagram(1, 20))));
+    }
+    let capture = put(folder.path(), "x.pcap", &pcap(1, &packets));
+    for (over, expected) in [("100ms", 2), ("300ms", 2), ("1s", 0)] {
+        let mut first = None;
+        for workers in ["1", "2", "3"] {
+            let dumps = folder.path().join(format!("{over}-{workers}"));
+            let keys =
+                format!("when = \"packets\"\nabove = 39\nover = {over:?}\nrearm = \"2s\"\nafter = \"1s\"");
+            let keys = keys.replace("39", if over == "1s" { "40" } else { "39" });
+            let config = put(folder.path(), "weir.toml", configuration(&dumps, &keys).as_bytes());
+            let ran = weir(["-c", text(&config), "--workers", workers, text(&capture)]).exits(0);
+            let written = if dumps.exists() { files(&dumps) } else { Vec::new() };
+            assert_eq!(written.len(), expected, "{over}: {}", ran.text());
+            assert_eq!(first.get_or_insert_with(|| written.clone()), &written, "{over}, {workers} workers");
+        }
+    }
+}
+
 #[test]
 fn a_trigger_goes_off_below_a_lower_number_and_on_after_a_time() {
     let folder = tempfile::tempdir().unwrap();
@@ -254,7 +282,8 @@ fn lost_packets_open_a_file_that_counts_them() {
     signal(&child, "INT");
     let ran = finish(child);
     let written = files(&dumps);
-    assert_eq!(written.len(), 2, "{}", ran.text());
+    let names: Vec<&String> = written.iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), 2, "{names:?}: {}", ran.text());
     for (name, bytes) in &written {
         let says = String::from_utf8_lossy(bytes);
         for part in ["drops, event", "ledger of the run at the event", "those are not in this file"] {
@@ -403,6 +432,8 @@ fn invalid_triggers_are_errors_with_a_reason() {
         ("when = \"packets\"", "above or below"),
         ("above = 3", "above"),
         ("when = \"packets\"\nabove = \"many\"", "many"),
+        ("when = \"packets\"\nabove = 3\nover = \"250ms\"", "tenths"),
+        ("when = \"packets\"\nabove = 3\nover = \"50ms\"", "0.1"),
         ("when = \"packets\"\nabove = 3\nfilter = \"host {hots}\"", "{host}"),
         ("when = \"packets\"\nabove = 3\nfilter = \"host\"", "host"),
         ("event = \"port_scan\"\nabove = 3", "for the events of others"),
@@ -483,12 +514,14 @@ fn captures_of_attacks_trip_their_triggers() {
 /// Over a link, a file begins with packets from before its event, whichever worker had them.
 #[test]
 fn a_file_of_a_link_begins_before_its_event() {
-    for workers in ["1", "2"] {
+    for (workers, over) in [("1", "1s"), ("2", "1s"), ("1", "300ms"), ("2", "300ms")] {
         let Some(net) = Net::new() else { return };
         let folder = tempfile::tempdir().unwrap();
         let dumps = folder.path().join("dumps");
-        let keys = "when = \"packets\"\nabove = 500\nover = \"1s\"\nbefore = \"20s\"\nafter = \"3s\"\nfilter = \"udp\"";
-        let config = put(folder.path(), "weir.toml", configuration(&dumps, keys).as_bytes());
+        let keys = format!(
+            "when = \"packets\"\nabove = 500\nover = {over:?}\nbefore = \"20s\"\nafter = \"3s\"\nfilter = \"udp\""
+        );
+        let config = put(folder.path(), "weir.toml", configuration(&dumps, &keys).as_bytes());
         let run = ["-i", "far", "-c", text(&config), "--workers", workers, "--user", "root"];
         let child = net.start(&run);
         assert_eq!(net.send(10), 10);
@@ -505,6 +538,34 @@ fn a_file_of_a_link_begins_before_its_event() {
         let read = weir([text(&path)]).exits(0);
         assert!(read.text().contains("in time order"), "{}", read.text());
         assert!(ran.text().contains("1 packet file of triggers"), "{}", ran.text());
+    }
+}
+
+/// Over a link, a file is begun when the threshold is passed, and not when the hour that is counted has ended. So it is by the rows of a
+/// list.
+#[test]
+fn a_file_of_a_link_is_begun_in_the_midst_of_its_window() {
+    for (keys, workers) in [
+        ("when = \"packets\"\nwhere = \"udp\"\nabove = 2990", "2"),
+        ("when = \"top source\"\nwhere = \"udp\"\nabove = 2990", "2"),
+        ("line = \"p/udp\"\nabove = 2990", "1"),
+    ] {
+        let Some(net) = Net::new() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let dumps = folder.path().join("dumps");
+        let chart = "[[chart]]\nname = \"p\"\nlines = [{ name = \"udp\", expression = \"udp\" }]";
+        let keys =
+            format!("{keys}\nover = \"1h\"\nbefore = \"20s\"\nafter = \"1h\"\nfilter = \"udp\"\n{chart}");
+        let config = put(folder.path(), "weir.toml", configuration(&dumps, &keys).as_bytes());
+        let child = net.start(&["-i", "far", "-c", text(&config), "--workers", workers, "--user", "root"]);
+        assert_eq!(net.send(3_000), 3_000);
+        let is_begun = || dumps.exists() && !files(&dumps).is_empty();
+        assert!(eventually(is_begun), "no file: {keys}");
+        signal(&child, "INT");
+        let ran = finish(child).exits(130);
+        let written = files(&dumps);
+        let [(name, _)] = written.as_slice() else { panic!("{written:?}") };
+        assert_eq!(packets_of(&dumps.join(name), "udp"), 3_000, "{keys}\n{}", ran.text());
     }
 }
 

@@ -48,4 +48,8 @@ impl Function for CountFunction {
     fn take(&mut self) -> Reading {
         Reading::Count(std::mem::take(&mut self.count))
     }
+
+    fn so_far(&self) -> Option<Count> {
+        Some(self.count)
+    }
 }

@@ -11,7 +11,7 @@ use crate::bounded::Bounded;
 use crate::fields::endpoints_of;
 use crate::keyed::Tuple;
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weir_api::event::FINDING;
@@ -67,7 +67,7 @@ const SPEC: FunctionSpec = FunctionSpec {
         },
         Argument {
             name: "over",
-            help: "Seconds that are compared with above or below as a whole, 1 to 3600; by default an interval of the subscription.",
+            help: "Seconds that are compared with above or below as a whole, 0.1 to 3600, in tenths; by default an interval of the subscription.",
             default: Some(""),
         },
     ],
@@ -91,6 +91,7 @@ const SPEC: FunctionSpec = FunctionSpec {
                 judged: None,
                 latest: None,
                 passed: HashMap::new(),
+                ahead: BTreeMap::new(),
             }),
             false => Box::new(Items(named)),
         })
@@ -103,6 +104,9 @@ const SPEC: FunctionSpec = FunctionSpec {
         Ok(Box::new(Pairs { list, schema: Arc::new(PAIRS.clone()) }))
     },
 };
+
+/// A tenth of a second in nanoseconds.
+const TENTH: u64 = 100_000_000;
 
 /// Least time without a finding after which an event has ended, in nanoseconds.
 pub(super) const QUIET: u64 = 300_000_000_000;
@@ -169,7 +173,7 @@ impl<'a> Asked<'a> {
             column: arguments.text("column")?,
             rows,
             quiet: seconds("quiet", 86_400)?,
-            over: seconds("over", 3_600)?,
+            over: window(arguments)?,
             keep: limit("keep")?,
             hold: arguments.within::<u64>("hold", 0..=3_600)? * 1_000_000_000,
         })
@@ -178,6 +182,28 @@ impl<'a> Asked<'a> {
     fn is_threshold(&self) -> bool {
         self.above.is_some() || self.below.is_some()
     }
+}
+
+/// Nanoseconds that a call compares with its threshold as a whole; `None` if it says no time, or is of another function.
+pub fn window_of(call: &FunctionCall) -> Option<u64> {
+    if call.name != EVENT.name {
+        return None;
+    }
+    let arguments = Arguments::new(EVENT.name, EVENT.arguments, call, 0_u64.into()).ok()?;
+    window(&arguments).ok()?
+}
+
+/// The argument `over` in nanoseconds.
+fn window(arguments: &Arguments<'_>) -> Result<Option<u64>, String> {
+    if arguments.text("over")?.is_empty() {
+        return Ok(None);
+    }
+    let seconds = arguments.within::<f64>("over", 0.1..=3_600.0)?;
+    let tenths = (seconds * 10.0).round();
+    if (tenths - seconds * 10.0).abs() > 1e-6 {
+        return Err(format!("`event`: over = `{seconds}` has more than tenths of a second"));
+    }
+    Ok(Some(tenths as u64 * TENTH))
 }
 
 /// Whether a call judges the reading of the function before it, instead of items.
@@ -449,6 +475,8 @@ struct Threshold {
     latest: Option<u64>,
     /// With `hold`, the rows that passed in the last interval that was judged, and since when without a break.
     passed: HashMap<Subject, Passed>,
+    /// What workers have counted of intervals whose readings follow, by the beginnings of these and the numbers of the workers.
+    ahead: BTreeMap<(u64, usize), (Interval, Reading)>,
 }
 
 /// The intervals without a break in which a row passed, in nanoseconds since the epoch.
@@ -578,6 +606,20 @@ impl Threshold {
         is_held.then_some(Event { count: number, ..event })
     }
 
+    /// Whether a number that passes the threshold in a part of an interval passes it in the whole.
+    fn is_passed_for_good(&self) -> bool {
+        let may_fall = [WEIGHT, WORMS, PER_MILLION].contains(&&*self.asked.column);
+        self.asked.above.is_some() && self.asked.hold == 0 && !may_fall
+    }
+
+    /// The beginnings of the intervals of which something is known and that are not judged.
+    fn under_way(&self) -> BTreeSet<u64> {
+        let of_ahead = self.ahead.keys().map(|(start, _)| *start);
+        let starts = self.open.iter().map(|(open, _)| open.start).chain(of_ahead);
+        let starts = starts.map(|start| self.start_of(start));
+        starts.filter(|start| self.judged.is_none_or(|judged| judged <= *start)).collect()
+    }
+
     fn event(&self, subject: Subject, watched: Interval, number: u64) -> Event {
         let event = Event::over(&FINDING, subject, watched);
         event.with("most", "", Folded::Max(Some(number))).with("least", "", Folded::Min(Some(number)))
@@ -595,6 +637,7 @@ impl Judge for Threshold {
         if interval.start >= interval.end {
             return Vec::new();
         }
+        self.ahead.retain(|(start, _), _| *start >= interval.end);
         let start = self.start_of(interval.start);
         let of_open = self.open.as_ref().map(|(open, _)| self.start_of(open.start));
         if of_open.is_some_and(|open| start < open) {
@@ -622,13 +665,42 @@ impl Judge for Threshold {
         found
     }
 
+    fn ahead(&mut self, worker: usize, reading: Reading, watched: Interval) {
+        if self.is_passed_for_good() {
+            self.ahead.insert((watched.start, worker), (watched, reading));
+        }
+    }
+
+    fn so_far(&self, is_open: IsOpen<'_>) -> Vec<Event> {
+        if !self.is_passed_for_good() {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for start in self.under_way() {
+            let is_of = |(watched, _): &&(Interval, Reading)| self.start_of(watched.start) == start;
+            let parts = self.open.iter().filter(is_of).chain(self.ahead.values().filter(is_of));
+            let sum = parts.fold(None, |sum: Option<(Interval, Cow<'_, Reading>)>, (watched, reading)| {
+                let Some((all, mut sum)) = sum else { return Some((*watched, Cow::Borrowed(reading))) };
+                sum.to_mut().merge(reading);
+                Some((Interval { start: all.start.min(watched.start), end: all.end.max(watched.end) }, sum))
+            });
+            if let Some((watched, sum)) = sum {
+                found.extend(self.passing(&sum, watched, false, is_open));
+            }
+        }
+        found.retain(|event| !is_open(event));
+        found
+    }
+
     fn finish(&mut self) -> Vec<Event> {
         self.close(&|_| false)
     }
 
     fn held(&self) -> usize {
         let passed = self.passed.capacity() * size_of::<(Subject, Passed)>();
-        self.open.as_ref().map_or(0, |(_, reading)| reading.memory()) + passed
+        let ahead =
+            self.ahead.values().map(|(_, reading)| size_of::<(Interval, Reading)>() + reading.memory());
+        self.open.as_ref().map_or(0, |(_, reading)| reading.memory()) + passed + ahead.sum::<usize>()
     }
 
     fn latest(&self) -> Option<u64> {
@@ -732,6 +804,44 @@ mod tests {
             assert_eq!(judge.latest(), Some(*packets));
         }
         found
+    }
+
+    /// The sums of all workers pass a threshold before the readings of their intervals are there.
+    #[test]
+    fn what_has_passed_is_found_before_the_interval_has_ended() {
+        let mut judge = judge(&[("above", "10")]);
+        let count = |packets: u64| Reading::Count(Count { packets, bytes: 0 });
+        let second = |from: u64| Interval { start: from * SECOND, end: (from + 1) * SECOND };
+        let now = |judge: &dyn Judge| in_seconds(&judge.so_far(&|_| false));
+        assert_eq!(show(&mut *judge, 120, 1, 0, 5), []);
+        judge.ahead(0, count(3), second(121));
+        judge.ahead(1, count(2), second(121));
+        assert_eq!(now(&*judge), []);
+        // What a worker has counted since takes the place of what it had.
+        judge.ahead(1, count(3), second(121));
+        assert_eq!(now(&*judge), [(120, 121, 1)]);
+        assert!(judge.so_far(&|_| true).is_empty(), "it is open");
+        // The reading takes the place of both.
+        assert_eq!(show(&mut *judge, 121, 1, 0, 4), []);
+        assert_eq!(now(&*judge), []);
+        assert_eq!(show(&mut *judge, 122, 1, 0, 2), []);
+        assert_eq!(now(&*judge), [(120, 122, 1)]);
+        // The next minute begins in one worker.
+        judge.ahead(0, count(11), second(180));
+        assert_eq!(now(&*judge), [(120, 122, 1), (180, 180, 1)]);
+        assert_eq!(show(&mut *judge, 180, 60, 0, 11), [(120, 122, 1), (180, 239, 1)]);
+        assert_eq!(now(&*judge), []);
+    }
+
+    /// What may be less in the end, or is too little, is judged when the interval has ended.
+    #[test]
+    fn what_may_change_is_not_found_before_the_interval_has_ended() {
+        for arguments in [&[("below", "10")][..], &[("above", "1"), ("hold", "60")]] {
+            let mut judge = judge(arguments);
+            let minute = Interval { start: 2 * MINUTE, end: 2 * MINUTE + SECOND };
+            judge.ahead(0, Reading::Count(Count { packets: 5, bytes: 0 }), minute);
+            assert!(judge.so_far(&|_| false).is_empty(), "{arguments:?}");
+        }
     }
 
     #[test]

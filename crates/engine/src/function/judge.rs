@@ -17,6 +17,19 @@ pub trait Judge: Send {
         is_open: &dyn Fn(&Event) -> bool,
     ) -> Vec<Event>;
 
+    /// Takes what a worker has counted so far in an interval of a live run, in place of what it had counted of the interval before.
+    /// The reading of the interval follows. `watched` ends where the worker is.
+    fn ahead(&mut self, worker: usize, reading: Reading, watched: Interval) {
+        let _ = (worker, reading, watched);
+    }
+
+    /// The events of what is not judged yet and will be found whatever follows, without those that are open. They are found again
+    /// when all of it is judged.
+    fn so_far(&self, is_open: &dyn Fn(&Event) -> bool) -> Vec<Event> {
+        let _ = is_open;
+        Vec::new()
+    }
+
     /// Judges what was taken and not judged yet: the subscription or the run has ended.
     fn finish(&mut self) -> Vec<Event> {
         Vec::new()

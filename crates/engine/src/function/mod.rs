@@ -59,7 +59,7 @@ pub use block::{Block, OwnedTally};
 pub use deliver::{DELIVERIES, Delivery};
 pub use drops::{DROPS, PER_MILLION, drops_of};
 pub use ends::Share;
-pub use event::judging_drops;
+pub use event::{judging_drops, window_of};
 pub use judge::{BuildJudge, Judge, judge_of};
 pub use select::{CallError, Callable, Selector};
 pub use supplement::{SUPPLEMENTS, Supplement};
@@ -69,7 +69,7 @@ pub use watch::FileState;
 use crate::target::Target;
 use crate::uncommon::Uncommon;
 use crate::{Item, Seeds};
-use weir_api::{FunctionCall, Level, Reading};
+use weir_api::{Count, FunctionCall, Level, Reading};
 use weir_filter::PacketMask;
 
 /// Every function that selects, in the order of the manual.
@@ -231,6 +231,10 @@ pub trait Function: Send {
     /// the reading itself has to tell.
     fn is_empty(&self) -> bool {
         false
+    }
+    /// What it has counted since the last reading, which it keeps; `None` for a function whose reading is no count.
+    fn so_far(&self) -> Option<Count> {
+        None
     }
     /// Bytes of heap memory that the function holds now, if it holds more than a few counts.
     fn held(&self) -> usize {

@@ -133,8 +133,12 @@ static KEYS: [Key<Draft>; 23] = [
     },
     Key {
         name: "over",
-        takes: "a duration from \"1s\" to \"1h\"",
-        read: |r, node, draft| seconds(r, node, draft, "over"),
+        takes: "a duration from \"100ms\" to \"1h\", in tenths of a second",
+        read: |r, node, draft| {
+            if let Some(seconds) = window(r, node) {
+                argument_of(r, node, draft, ("over", seconds.to_string()));
+            }
+        },
     },
     Key {
         name: "hold",
@@ -233,6 +237,15 @@ fn nanoseconds(r: &mut ConfigReader<'_>, node: &Node<'_>) -> u64 {
     r.duration(node).map(|length| length.as_nanos() as u64).unwrap_or_default()
 }
 
+/// Reads a window, in seconds, of which milliseconds may be a part.
+fn window(r: &mut ConfigReader<'_>, node: &Node<'_>) -> Option<f64> {
+    let milliseconds = node.get_ref().as_str().and_then(|text| text.strip_suffix("ms")?.parse::<u32>().ok());
+    match milliseconds {
+        Some(milliseconds) => Some(f64::from(milliseconds) / 1e3),
+        None => r.duration(node).map(|length| length.as_secs_f64()),
+    }
+}
+
 /// Reads an argument of `event` that is a number of seconds.
 fn seconds(r: &mut ConfigReader<'_>, node: &Node<'_>, draft: &mut Draft, name: &str) {
     if let Some(length) = r.duration(node) {
@@ -262,6 +275,10 @@ fn argument(r: &mut ConfigReader<'_>, node: &Node<'_>, draft: &mut Draft, name: 
         DeValue::Float(number) => number.as_str().to_owned(),
         _ => return r.refuse(node.span(), format!("{name} cannot be {}", node.get_ref().type_str())),
     };
+    argument_of(r, node, draft, (name, text));
+}
+
+fn argument_of(r: &mut ConfigReader<'_>, node: &Node<'_>, draft: &mut Draft, (name, text): (&str, String)) {
     draft.give(name, &text);
     is_valid(r, node, &FunctionCall::new(EVENT).with("name", "x").with(name, text));
 }

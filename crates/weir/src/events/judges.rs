@@ -1,5 +1,6 @@
 //! The judges of a run: each judges the merged readings of one function of one subscription.
 
+use super::Counted;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_api::{Answer, AnswerId, Event, FunctionCall, Interval, Origin, Reading, Snapshot, builtin};
@@ -49,6 +50,12 @@ impl Judging {
         let is_open = |event: &Event| is_open(&Event { origin: origin.clone(), ..event.clone() });
         let found = self.judge.judge(reading, watched, interval, &is_open);
         self.with_origin(found)
+    }
+
+    /// The findings in intervals that have not ended, without those whose events are open.
+    fn so_far(&self, is_open: &dyn Fn(&Event) -> bool) -> Vec<Event> {
+        let is_open = |event: &Event| is_open(&Event { origin: self.origin.clone(), ..event.clone() });
+        self.with_origin(self.judge.so_far(&is_open))
     }
 
     fn with_origin(&self, mut found: Vec<Event>) -> Vec<Event> {
@@ -103,6 +110,34 @@ impl Judges {
             }
         }
         found
+    }
+
+    /// Takes what a worker has counted of a tick so far. Returns the findings of judges whose thresholds it passes, without those whose
+    /// events are open.
+    pub fn ahead(&mut self, counted: &Counted, is_open: &dyn Fn(&Event) -> bool) -> Vec<Event> {
+        let Counted { worker, watched, .. } = *counted;
+        let mut found = Vec::new();
+        if counted.ledger.capture.lost() > 0 {
+            for judging in &mut self.of_drops {
+                judging.judge.ahead(worker, drops_of(&counted.ledger), watched);
+                found.extend(judging.so_far(is_open));
+            }
+        }
+        let length = self.length;
+        for (id, count) in &counted.counts {
+            let Some(answer) = counted.outline.answer(*id) else { continue };
+            for judging in self.judges.entry(*id).or_insert_with(|| judges_of(answer, length)) {
+                judging.judge.ahead(worker, Reading::Count(*count), watched);
+                found.extend(judging.so_far(is_open));
+            }
+        }
+        found
+    }
+
+    /// The findings of all judges in intervals that have not ended, without those whose events are open.
+    pub fn so_far(&self, is_open: &dyn Fn(&Event) -> bool) -> Vec<Event> {
+        let judges = self.judges.values().flatten().chain(&self.of_drops);
+        judges.flat_map(|judging| judging.so_far(is_open)).collect()
     }
 
     /// The judged answers of the plan that a snapshot does not have.

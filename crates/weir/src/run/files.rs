@@ -17,6 +17,7 @@ use crate::printer::print_until;
 use crate::privileges;
 use crate::report::written;
 use crate::triggers::{self, Board, Triggers};
+use crate::windows;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir_capture::{Files, ReadAhead, ReadOptions};
@@ -171,13 +172,17 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     Ok(run.conclude(exit, &facts.total, failures.len()))
 }
 
-/// Nanoseconds after which workers hand over what they have: an interval, or a second if events are judged over less.
+/// Nanoseconds after which workers hand over what they have: an interval, or a second or a tenth if events are judged over less.
 fn part_length(run: &Run) -> u64 {
-    const SECOND: u64 = 1_000_000_000;
     let interval = run.request.interval;
+    let subscriptions = || run.request.subscriptions.iter().chain(&run.request.typed);
     let is_finer = |over: u64| !over.is_multiple_of(interval.max(1));
-    let mut overs = run.request.subscriptions.iter().chain(&run.request.typed).filter_map(triggers::over);
-    if overs.any(is_finer) && interval.is_multiple_of(SECOND) { SECOND } else { interval }
+    let parts = windows::parts(subscriptions());
+    if subscriptions().filter_map(windows::window).any(is_finer) && interval.is_multiple_of(parts) {
+        parts
+    } else {
+        interval
+    }
 }
 
 /// Writes the packets of what triggers have opened: the captures are read again.

@@ -103,9 +103,9 @@ impl LiveDumps {
         (Self { orders, desk, options, number: 0, failed: Vec::new(), thread }, parts)
     }
 
-    /// Notes the ledger of the run up to the interval that has ended.
-    pub fn count(&self, ledger: &Ledger) {
-        *self.orders.ledger.lock().unwrap_or_else(PoisonError::into_inner) = *ledger;
+    /// Notes the ledger of the run so far, and the number of intervals that have ended.
+    pub fn count(&self, ledger: Ledger, intervals: u64) {
+        *self.orders.ledger.lock().unwrap_or_else(PoisonError::into_inner) = (ledger, intervals);
     }
 
     /// Opens a file for an event that has begun. Returns whether there was room.
@@ -178,6 +178,8 @@ struct Writing {
     looked: Instant,
     /// Whether the board has the place of the file.
     is_shown: bool,
+    /// Number of intervals that had ended when the file was full. It is closed two later, when the ledger has its packets.
+    full_since: Option<u64>,
 }
 
 impl Writer {
@@ -221,7 +223,16 @@ impl Writer {
         let file = Some(self.file_of(&order));
         let (lanes, reached) = (Lanes::new(self.workers), vec![None; self.workers]);
         let now = Instant::now();
-        self.files.push(Writing { order, file, lanes, reached, begun: now, looked: now, is_shown: false });
+        self.files.push(Writing {
+            order,
+            file,
+            lanes,
+            reached,
+            begun: now,
+            looked: now,
+            is_shown: false,
+            full_since: None,
+        });
     }
 
     /// A file for the packets of an order from now on. Older files of its trigger leave.
@@ -267,8 +278,10 @@ impl Writer {
             one.look();
             one.show(&self.orders.board);
             let is_over = now > one.order.wanted.until.saturating_add(2 * LATE);
+            let (_, intervals) = *self.orders.ledger.lock().unwrap_or_else(PoisonError::into_inner);
             let is_full = one.file.as_ref().is_some_and(DumpFile::is_full);
-            if is_end || is_over || is_full {
+            let is_counted = is_full && *one.full_since.get_or_insert(intervals) + 1 < intervals;
+            if is_end || is_over || is_counted {
                 let Writing { order, file, .. } = self.files.swap_remove(at);
                 order.is_done.store(true, Ordering::Relaxed);
                 match file {
@@ -277,7 +290,7 @@ impl Writer {
                 }
                 continue;
             }
-            if let Some(failed) = one.file.take_if(|file| !file.is_open()) {
+            if let Some(failed) = one.file.take_if(|file| !is_full && !file.is_open()) {
                 let order = Arc::clone(&one.order);
                 self.close(failed, &order);
             } else if one.file.is_none() && one.looked.elapsed() >= RETRY {
@@ -302,7 +315,7 @@ impl Writer {
         file.lose(order.lost.swap(0, Ordering::Relaxed));
         // The ledger of a run is that of all its interfaces.
         if self.interfaces.len() == 1 && file.is_written() {
-            file.count(&self.orders.ledger.lock().unwrap_or_else(PoisonError::into_inner));
+            file.count(&self.orders.ledger.lock().unwrap_or_else(PoisonError::into_inner).0);
         }
         let (path, is_disk_full, is_full) = (file.path().to_owned(), file.has_full_disk(), file.is_full());
         let error = file.finish(&mut self.outcome);

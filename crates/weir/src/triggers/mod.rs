@@ -19,13 +19,13 @@ pub use kept::{files_of, time_of};
 pub use live::{LiveDumps, LiveWith};
 pub use preroll::{Preroll, held, snaplen_of};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_api::event::FINDING;
-use weir_api::{Event, EventState, FunctionCall, Ledger, Level, Subject, SubscriptionSpec};
-use weir_engine::DROPS;
+use weir_api::{Event, EventState, FunctionCall, Interval, Ledger, Level, Subject, SubscriptionSpec};
+use weir_engine::{DROPS, window_of};
 use weir_output::figures::{count, counted};
 
 const SECOND: u64 = 1_000_000_000;
@@ -188,6 +188,11 @@ impl TriggerSpec {
         }
     }
 
+    /// Whether the packets that the run lost decide.
+    pub fn is_of_drops(&self) -> bool {
+        matches!(self.decided, Decided::ByDrops { .. })
+    }
+
     /// The subscription that it has of its own.
     pub fn subscription(&self) -> Option<&SubscriptionSpec> {
         match &self.decided {
@@ -217,7 +222,7 @@ impl TriggerSpec {
 
     /// Nanoseconds that are compared with its threshold as a whole; `None` for an interval of the run, or for the events of others.
     pub fn over(&self) -> Option<u64> {
-        self.judging().and_then(over_of)
+        self.judging().and_then(window_of)
     }
 
     /// What decided, in words: the functions and their threshold.
@@ -229,7 +234,7 @@ impl TriggerSpec {
     pub fn measured(&self) -> String {
         let measured = self.words(|call| call.name != "event");
         match self.over() {
-            Some(over) => format!("{measured} in {} s", over / SECOND),
+            Some(over) => format!("{measured} in {} s", over as f64 / SECOND as f64),
             None => measured,
         }
     }
@@ -268,16 +273,6 @@ impl TriggerSpec {
             (calls, expression) => format!("{calls} where {expression}"),
         }
     }
-}
-
-/// Nanoseconds that the function `event` of a subscription compares with its threshold as a whole, if it says so.
-pub fn over(subscription: &SubscriptionSpec) -> Option<u64> {
-    subscription.functions.iter().find(|call| call.name == "event").and_then(over_of)
-}
-
-fn over_of(event: &FunctionCall) -> Option<u64> {
-    let (_, seconds) = event.arguments.iter().find(|(name, _)| name == "over")?;
-    seconds.parse::<u64>().ok().map(|seconds| seconds * SECOND)
 }
 
 /// A file that an event has opened.
@@ -361,6 +356,10 @@ pub struct Triggers {
     refused: u64,
     /// The sum of the ledgers of the intervals so far.
     ledger: Ledger,
+    /// Number of intervals so far.
+    intervals: u64,
+    /// The ledgers of workers in intervals that have not ended, by the beginnings of these.
+    ahead: BTreeMap<(u64, usize), Ledger>,
 }
 
 impl Triggers {
@@ -383,11 +382,32 @@ impl Triggers {
     }
 
     /// Adds the ledger of an interval, before its events.
-    pub fn count(&mut self, ledger: &Ledger) {
+    pub fn count(&mut self, interval: Interval, ledger: &Ledger) {
+        self.ahead.retain(|(start, _), _| *start >= interval.end);
         self.ledger.add(ledger);
+        self.intervals += 1;
+        self.show_ledger();
+    }
+
+    /// Takes the ledger so far of a worker in an interval that has not ended, before its events. `start` is the beginning of the
+    /// interval.
+    pub fn count_ahead(&mut self, worker: usize, start: u64, ledger: &Ledger) {
+        self.ahead.insert((start, worker), *ledger);
+        self.show_ledger();
+    }
+
+    fn show_ledger(&self) {
         if let Some(live) = &self.live {
-            live.count(&self.ledger);
+            live.count(self.ledger(), self.intervals);
         }
+    }
+
+    /// The ledger of the run so far.
+    fn ledger(&self) -> Ledger {
+        self.ahead.values().fold(self.ledger, |mut sum, ledger| {
+            sum.add(ledger);
+            sum
+        })
     }
 
     /// Notes what the latest whole interval of each trigger came to, by the name of its subscription.
@@ -405,9 +425,10 @@ impl Triggers {
         if event.state != EventState::Begin {
             return;
         }
-        let Self { specs, live, opened, refused, ledger, .. } = self;
+        let ledger = self.ledger();
+        let Self { specs, live, opened, refused, .. } = self;
         for trigger in specs.iter().filter(|trigger| trigger.is_by(event)) {
-            let ledger = live.is_some().then_some(*ledger);
+            let ledger = live.is_some().then_some(ledger);
             let this = Opened { trigger: Arc::clone(trigger), event: event.clone(), ledger };
             let has_room = match live {
                 Some(live) => live.open(&this),

@@ -58,8 +58,8 @@ pub struct Orders {
     pub open: Mutex<Vec<Arc<Order>>>,
     /// The queue.
     pub to: Sender<Shipment>,
-    /// The ledger of the run up to the last interval that has ended.
-    pub ledger: Mutex<Ledger>,
+    /// The ledger of the run so far, and the number of intervals that have ended.
+    pub ledger: Mutex<(Ledger, u64)>,
     /// Bytes in the queue, of which `room` is the maximum.
     pub waiting: AtomicUsize,
     /// See `waiting`.

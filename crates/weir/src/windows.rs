@@ -1,0 +1,17 @@
+//! The windows that the function `event` compares with a threshold, and the parts of a run that they are made of.
+
+use weir_api::SubscriptionSpec;
+use weir_engine::window_of;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Nanoseconds that the function `event` of a subscription compares with its threshold as a whole, if it says so.
+pub fn window(subscription: &SubscriptionSpec) -> Option<u64> {
+    subscription.functions.iter().find_map(window_of)
+}
+
+/// Nanoseconds of the longest parts, of a second or a tenth, that the windows of these subscriptions are made of.
+pub fn parts<'s>(subscriptions: impl IntoIterator<Item = &'s SubscriptionSpec>) -> u64 {
+    let is_finer = |one| window(one).is_some_and(|window| !window.is_multiple_of(SECOND));
+    if subscriptions.into_iter().any(is_finer) { SECOND / 10 } else { SECOND }
+}
