@@ -21,7 +21,7 @@ use crate::failures::Failures;
 use crate::hub::Hub;
 use crate::memory::{self, Charge, Room};
 use crate::resolved::{HostNames, Resolved};
-use crate::triggers::Triggers;
+use crate::triggers::{TriggerSpec, Triggers};
 use answers_apart::AnswersApart;
 use crossbeam_channel::{Receiver, Sender};
 use queued::{Queued, Records, Rows, in_order};
@@ -259,8 +259,14 @@ impl Collector {
 
     /// Shows the events that begin to triggers, from now on, and judges what they ask for.
     pub fn trigger(&mut self, triggers: Triggers) {
-        triggers.of_drops().for_each(|(call, name)| self.events.judge_drops(call, name));
+        self.events.judge_drops(triggers.of_drops());
         self.triggers = triggers;
+    }
+
+    /// Goes on with other triggers, in a live run.
+    pub fn change_triggers(&mut self, triggers: &[TriggerSpec]) {
+        self.triggers.change(triggers);
+        self.events.judge_drops(self.triggers.of_drops());
     }
 
     /// Sends each interval to `hub` from now on.

@@ -211,6 +211,11 @@ impl Desk {
         })
     }
 
+    /// Cuts the run into parts of a tenth of a second if this window, in nanoseconds, needs them.
+    pub fn cut_for(&mut self, window: u64) {
+        self.parts = self.parts.min(windows::part(window));
+    }
+
     /// Nanoseconds of the parts that events are judged by.
     pub fn parts(&self) -> u64 {
         self.parts

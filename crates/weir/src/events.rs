@@ -139,9 +139,9 @@ impl Events {
         rows.rows
     }
 
-    /// Judges the packets that the run lost from now on, by a call of `event`, for events of a subscription of this name.
-    pub fn judge_drops(&mut self, call: &FunctionCall, subscription: &str) {
-        self.judges.judge_drops(call, subscription);
+    /// Judges the packets that the run lost from now on, by these calls of `event`, each for events of a subscription of this name.
+    pub fn judge_drops<'c>(&mut self, calls: impl Iterator<Item = (&'c FunctionCall, &'c str)>) {
+        self.judges.judge_drops(calls);
     }
 
     /// Hides the events that these mutes match, from now on.
@@ -593,7 +593,7 @@ mod tests {
         let call = weir_engine::judging_drops(&call).unwrap();
         let run = |is_live: bool| {
             let mut events = Events::new(1 << 20, Failures::default(), SECOND);
-            events.judge_drops(&call, "trigger x");
+            events.judge_drops([(&call, "trigger x")].into_iter());
             if is_live {
                 events.begin_early();
             }
@@ -633,7 +633,7 @@ mod tests {
         let call = FunctionCall::new("event").with("name", "x").with("above", 10).with("over", 60);
         let call = weir_engine::judging_drops(&call.with("quiet", 1)).unwrap();
         let mut events = Events::new(1 << 20, Failures::default(), SECOND);
-        events.judge_drops(&call, "trigger x");
+        events.judge_drops([(&call, "trigger x")].into_iter());
         events.begin_early();
         let mut rows = Vec::new();
         for second in 1_020..1_085 {

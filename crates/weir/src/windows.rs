@@ -10,8 +10,12 @@ pub fn window(subscription: &SubscriptionSpec) -> Option<u64> {
     subscription.functions.iter().find_map(window_of)
 }
 
-/// Nanoseconds of the longest parts, of a second or a tenth, that the windows of these subscriptions are made of.
+/// Nanoseconds of the longest parts, of a second or a tenth, that a window of this length in nanoseconds is made of.
+pub fn part(window: u64) -> u64 {
+    if window.is_multiple_of(SECOND) { SECOND } else { SECOND / 10 }
+}
+
+/// Nanoseconds of the longest parts that the windows of these subscriptions are made of.
 pub fn parts<'s>(subscriptions: impl IntoIterator<Item = &'s SubscriptionSpec>) -> u64 {
-    let is_finer = |one| window(one).is_some_and(|window| !window.is_multiple_of(SECOND));
-    if subscriptions.into_iter().any(is_finer) { SECOND / 10 } else { SECOND }
+    subscriptions.into_iter().filter_map(window).map(part).min().unwrap_or(SECOND)
 }

@@ -569,6 +569,41 @@ fn a_file_of_a_link_is_begun_in_the_midst_of_its_window() {
     }
 }
 
+/// A run goes on with other triggers and charts while a file is written, and the file gets its packets. A trigger that needs more than
+/// the run began with waits for a restart.
+#[test]
+fn triggers_change_while_a_file_is_written() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let dumps = folder.path().join("dumps");
+    let common =
+        "when = \"packets\"\nover = \"1h\"\nbefore = \"20s\"\nafter = \"1h\"\nfilter = \"udp\"\nabove = ";
+    let config = put(folder.path(), "weir.toml", configuration(&dumps, &format!("{common}500")).as_bytes());
+    let run = ["-i", "far", "-c", text(&config), "--workers", "2", "--user", "root"];
+    let child = net.start(&run);
+    assert_eq!(net.send(3_000), 3_000);
+    let has = |name: &str| dumps.exists() && files(&dumps).iter().any(|(file, _)| file.contains(name));
+    assert!(eventually(|| has("burst.")), "no file");
+    let changed = configuration(&dumps, &format!("{common}500000"));
+    let second = configuration(&dumps, &format!("{common}20")).replace("burst", "second");
+    let chart = "[[chart]]\nname = \"p\"\nlines = [{ name = \"udp\", expression = \"udp\" }]\n";
+    put(folder.path(), "weir.toml", format!("{changed}{second}{chart}").as_bytes());
+    signal(&child, "HUP");
+    assert!(eventually(|| net.send(10) == 10 && has("second.")), "no file of the new trigger");
+    let longer = second.replace("20s", "30s");
+    put(folder.path(), "weir.toml", format!("{longer}{chart}").as_bytes());
+    signal(&child, "HUP");
+    assert!(eventually(|| net.send(10) == 10));
+    signal(&child, "INT");
+    let ran = finish(child).exits(130);
+    let written = files(&dumps);
+    let [(burst, _), (second, _)] = written.as_slice() else { panic!("{written:?}") };
+    let packets = |name: &String| packets_of(&dumps.join(name), "udp");
+    assert!(packets(burst) >= 3_021, "{}", ran.text());
+    assert!(packets(second) >= 21, "{}", ran.text());
+    assert_eq!(ran.stderr.matches("needs a restart: trigger").count(), 1, "{}", ran.stderr);
+}
+
 /// A file that goes while it is written is an event, and the rest of the packets goes to a new one.
 #[test]
 fn a_file_that_goes_while_it_is_written_is_begun_again() {

@@ -33,7 +33,7 @@ pub use store::StoreSettings;
 
 use crate::fields::RunFields;
 use crate::privileges::{Account, Unwritable, act_as, may_create_in, may_write};
-use crate::triggers::TriggerSpec;
+use crate::triggers::{TriggerSpec, may_follow};
 use crate::{outputs, syslog, webhook};
 use fault::Fault;
 use read::{ConfigReader, Key, Node};
@@ -269,7 +269,10 @@ impl Config {
         let mut fixed: Vec<&'static str> =
             differs.map(|((key, ..), _)| *key).filter(|key| !CHANGEABLE.contains(key)).collect();
         fixed.extend((self.anon != start.anon).then_some("anon"));
-        fixed.extend((self.triggers != start.triggers).then_some("trigger"));
+        let interval = start.interval.value.as_nanos() as u64;
+        let triggers_follow =
+            self.triggers == start.triggers || may_follow(&start.triggers, &self.triggers, interval);
+        fixed.extend((!triggers_follow).then_some("trigger"));
         fixed.extend((self.apps != start.apps).then_some("app"));
         let Output { dir, log, rotate, .. } = self.output;
         let config = Config {
@@ -280,6 +283,7 @@ impl Config {
             charts: self.charts,
             subscriptions: self.subscriptions,
             lists: self.lists,
+            triggers: if triggers_follow { self.triggers } else { start.triggers.clone() },
             ..start.clone()
         };
         (config, fixed)

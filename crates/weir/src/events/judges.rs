@@ -11,8 +11,8 @@ pub struct Judges {
     /// Length of the run's intervals in nanoseconds.
     length: u64,
     judges: HashMap<AnswerId, Vec<Judging>>,
-    /// The judges of the packets that the run lost.
-    of_drops: Vec<Judging>,
+    /// The judges of the packets that the run lost, each with its call.
+    of_drops: Vec<(FunctionCall, Judging)>,
     /// Number of the latest plan, and its answers that have judges.
     plan: u64,
     judged: Vec<AnswerId>,
@@ -58,6 +58,11 @@ impl Judging {
         self.with_origin(self.judge.so_far(&is_open))
     }
 
+    /// Whether its events are of a subscription of this name.
+    fn is_of(&self, subscription: &str) -> bool {
+        self.origin.as_ref().is_some_and(|origin| *origin.subscription == *subscription)
+    }
+
     fn with_origin(&self, mut found: Vec<Event>) -> Vec<Event> {
         for event in &mut found {
             event.origin.clone_from(&self.origin);
@@ -72,9 +77,17 @@ impl Judges {
         Self { length, judges: HashMap::new(), of_drops: Vec::new(), plan: 0, judged: Vec::new() }
     }
 
-    /// Judges the packets that the run lost from now on, by a call of `event`, for events of a subscription of this name.
-    pub fn judge_drops(&mut self, call: &FunctionCall, subscription: &str) {
-        self.of_drops.extend(Judging::new(call, self.length, subscription));
+    /// Judges the packets that the run lost from now on, by these calls of `event`, each for events of a subscription of this name.
+    /// Judges that it had already go on.
+    pub fn judge_drops<'c>(&mut self, calls: impl Iterator<Item = (&'c FunctionCall, &'c str)>) {
+        let mut before = std::mem::take(&mut self.of_drops);
+        self.of_drops.extend(calls.filter_map(|(call, name)| {
+            let is_this = |(known, judging): &(FunctionCall, Judging)| known == call && judging.is_of(name);
+            match before.iter().position(is_this) {
+                Some(at) => Some(before.swap_remove(at)),
+                None => Some((call.clone(), Judging::new(call, self.length, name)?)),
+            }
+        }));
     }
 
     /// The findings in a snapshot whose readings are merged over all workers. Judges of subscriptions that the plan no longer has
@@ -91,7 +104,7 @@ impl Judges {
         if !self.of_drops.is_empty() {
             let (drops, interval) = (drops_of(&snapshot.ledger), snapshot.interval);
             let watched = snapshot.watched.unwrap_or(interval);
-            for judging in &mut self.of_drops {
+            for (_, judging) in &mut self.of_drops {
                 found.extend(judging.judge(&drops, watched, interval, is_open));
             }
         }
@@ -118,7 +131,7 @@ impl Judges {
         let Counted { worker, watched, .. } = *counted;
         let mut found = Vec::new();
         if counted.ledger.capture.lost() > 0 {
-            for judging in &mut self.of_drops {
+            for (_, judging) in &mut self.of_drops {
                 judging.judge.ahead(worker, drops_of(&counted.ledger), watched);
                 found.extend(judging.so_far(is_open));
             }
@@ -136,8 +149,7 @@ impl Judges {
 
     /// The findings of all judges in intervals that have not ended, without those whose events are open.
     pub fn so_far(&self, is_open: &dyn Fn(&Event) -> bool) -> Vec<Event> {
-        let judges = self.judges.values().flatten().chain(&self.of_drops);
-        judges.flat_map(|judging| judging.so_far(is_open)).collect()
+        self.all().flat_map(|judging| judging.so_far(is_open)).collect()
     }
 
     /// The judged answers of the plan that a snapshot does not have.
@@ -166,22 +178,24 @@ impl Judges {
     pub fn finish(&mut self) -> Vec<Event> {
         let mut judges: Vec<_> = std::mem::take(&mut self.judges).into_iter().collect();
         judges.sort_unstable_by_key(|(id, _)| *id);
-        let of_drops = finished(std::mem::take(&mut self.of_drops));
+        let of_drops = std::mem::take(&mut self.of_drops).into_iter().map(|(_, judging)| judging).collect();
+        let of_drops = finished(of_drops);
         of_drops.into_iter().chain(judges.into_iter().flat_map(|(_, judges)| finished(judges))).collect()
     }
 
     /// What the latest whole interval of a subscription came to, in the unit of the threshold it is compared with.
     pub fn latest(&self, subscription: &str) -> Option<u64> {
-        let is_of = |judging: &&Judging| {
-            judging.origin.as_ref().is_some_and(|origin| *origin.subscription == *subscription)
-        };
-        let judges = self.judges.values().flatten().chain(&self.of_drops);
-        judges.filter(is_of).filter_map(|judging| judging.judge.latest()).max()
+        let of_it = self.all().filter(|judging| judging.is_of(subscription));
+        of_it.filter_map(|judging| judging.judge.latest()).max()
     }
 
     /// Bytes that the judges hold.
     pub fn held(&self) -> usize {
-        self.judges.values().flatten().chain(&self.of_drops).map(|judging| judging.judge.held()).sum()
+        self.all().map(|judging| judging.judge.held()).sum()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Judging> {
+        self.judges.values().flatten().chain(self.of_drops.iter().map(|(_, judging)| judging))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::online::{self, LiveClock};
 use crate::printer::Printer;
 use crate::privileges::{self, helper};
 use crate::report::written::Writing;
-use crate::triggers::{Board, LiveDumps, LiveWith, Preroll, TriggerSpec, Triggers};
+use crate::triggers::{Board, LiveDumps, LiveWith, Preroll, Triggers};
 use crate::web_service::Changes;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use std::collections::VecDeque;
@@ -69,7 +69,8 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     // removed.
     let waits = run.beside.is_some();
     let removed = Arc::new(AtomicBool::new(false));
-    let judges_drops = run.request.triggers.iter().any(TriggerSpec::is_of_drops);
+    // Others may follow them.
+    let judges_drops = !run.request.triggers.is_empty();
     let mut prerolls = trigger(run, &mut collector, &interfaces, workers);
     for (at, (rings, worker)) in rings.into_iter().zip(run.workers(workers, &run.turns)).enumerate() {
         let worker_output = WorkerOutput::new(at, to.clone(), WhenFull::Shed, &room);

@@ -44,6 +44,7 @@ use crate::report::written::Folders;
 use crate::signals::{Signals, end_with_reader};
 use crate::subscriptions;
 use crate::times;
+use crate::triggers::TriggerSpec;
 use crate::turns::Turns;
 use crate::web_service::{Changes, WebService};
 use servers::Servers;
@@ -307,7 +308,8 @@ impl Run {
             request.workers,
             request.interval,
         );
-        let desk = desk.map_err(|error| (Exit::Usage, error.to_string()))?;
+        let mut desk = desk.map_err(|error| (Exit::Usage, error.to_string()))?;
+        request.triggers.iter().filter_map(TriggerSpec::over).for_each(|window| desk.cut_for(window));
         Ok(desk)
     }
 

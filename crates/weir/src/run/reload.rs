@@ -224,6 +224,7 @@ impl<'r> Reload<'r> {
         collector.deliver(&run.targets(&run.plan(), &request), from);
         let folder = request.logs.as_ref().map(|(folder, _)| folder.as_path());
         collector.change_logs((folder, &logs), &row_sources(&run.plan()), opened, from);
+        collector.change_triggers(&request.triggers);
         collector.roll_every(request.rotate, Arc::clone(&run.signals.hangup));
         self.request = request;
         Ok((configuration.set(text.to_owned(), config, restart.clone()), restart))

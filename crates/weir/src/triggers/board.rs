@@ -42,6 +42,18 @@ pub struct OpenFile {
 }
 
 impl State {
+    /// That of a trigger of which nothing is known.
+    fn of(spec: &Arc<TriggerSpec>) -> Self {
+        Self {
+            spec: Arc::clone(spec),
+            value: None,
+            on: BTreeMap::new(),
+            open: Vec::new(),
+            removed: Removed::default(),
+            failed: 0,
+        }
+    }
+
     /// The beginning of its earliest open event, in nanoseconds since the epoch; `None` while it is off.
     pub fn since(&self) -> Option<u64> {
         self.on.values().min().copied()
@@ -51,16 +63,8 @@ impl State {
 impl Board {
     /// The board of these triggers, for a number of workers that have rings.
     pub fn new(specs: &[Arc<TriggerSpec>], workers: usize) -> Self {
-        let state = |spec: &Arc<TriggerSpec>| State {
-            spec: Arc::clone(spec),
-            value: None,
-            on: BTreeMap::new(),
-            open: Vec::new(),
-            removed: Removed::default(),
-            failed: 0,
-        };
         Self {
-            rows: Mutex::new(specs.iter().map(state).collect()),
+            rows: Mutex::new(specs.iter().map(State::of).collect()),
             reach: (0..workers).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -99,6 +103,16 @@ impl Board {
                 EventState::Begin | EventState::Update => row.on.insert(event.id, event.begin),
             };
         }
+    }
+
+    /// Has these triggers from now on. Those that stay keep their state.
+    pub fn change_triggers(&self, specs: &[Arc<TriggerSpec>]) {
+        let mut rows = self.rows();
+        let mut before = std::mem::take(&mut *rows);
+        rows.extend(specs.iter().map(|spec| {
+            let at = before.iter().position(|row| Arc::ptr_eq(&row.spec, spec));
+            at.map_or_else(|| State::of(spec), |at| before.swap_remove(at))
+        }));
     }
 
     /// Changes the state of a trigger.

@@ -275,6 +275,32 @@ impl TriggerSpec {
     }
 }
 
+/// Whether a live run with triggers can go on with others: it has rings, which keep what it began with, and it may write to the
+/// directories that it has opened. `interval` is that of the run, in nanoseconds.
+pub fn may_follow(now: &[TriggerSpec], next: &[TriggerSpec], interval: u64) -> bool {
+    let reach = |all: &[TriggerSpec]| {
+        let reaches = all.iter().map(|one| one.dump.before + one.over().unwrap_or(interval));
+        reaches.max().unwrap_or_default()
+    };
+    let length = |all: &[TriggerSpec]| match snaplen_of(all) {
+        0 => u32::MAX,
+        length => length,
+    };
+    let is_open = |one: &TriggerSpec| now.iter().any(|known| known.dump.to == one.dump.to);
+    // Windows of subscriptions are checked where these are compiled.
+    let has_tenths = |all: &[TriggerSpec]| {
+        let mut of_drops = all.iter().filter(|one| one.is_of_drops()).filter_map(TriggerSpec::over);
+        of_drops.any(|over| !over.is_multiple_of(SECOND))
+    };
+    let is_kept = || {
+        reach(next) <= reach(now)
+            && length(next) <= length(now)
+            && has_tenths(next) <= has_tenths(now)
+            && next.iter().all(is_open)
+    };
+    next.is_empty() || !now.is_empty() && is_kept()
+}
+
 /// A file that an event has opened.
 #[derive(Clone, Debug)]
 pub struct Opened {
@@ -366,6 +392,17 @@ impl Triggers {
     /// Triggers that have opened nothing.
     pub fn new(specs: &[TriggerSpec]) -> Self {
         Self { specs: specs.iter().cloned().map(Arc::new).collect(), ..Self::default() }
+    }
+
+    /// Goes on with these triggers. The files of others stay open until they have their packets.
+    pub fn change(&mut self, specs: &[TriggerSpec]) {
+        let known = |spec: &TriggerSpec| self.specs.iter().find(|known| ***known == *spec).cloned();
+        let next = specs.iter().map(|spec| known(spec).unwrap_or_else(|| Arc::new(spec.clone())));
+        let next: Vec<Arc<TriggerSpec>> = next.collect();
+        if let Some(board) = &self.board {
+            board.change_triggers(&next);
+        }
+        self.specs = next;
     }
 
     /// The triggers.
