@@ -10,6 +10,7 @@ use crate::{ConnState, FlowRecord, Item};
 use weir_api::{
     Bits, Count, Datum, DistinctValues, Folded, Level, Reading, Sweep, Table, TableRow, Trials, Unit,
 };
+use weir_wire::build::flags::{ACK, FIN, PSH, RST, SYN, URG};
 
 /// Maximum number of rows in a reading.
 const ROWS: usize = 1024;
@@ -120,6 +121,9 @@ impl Amount for Attempts {
     }
 }
 
+/// Flags of TCP that a probe is known by.
+const FLAGS: u8 = FIN | SYN | RST | PSH | ACK | URG;
+
 /// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Outcome {
@@ -150,6 +154,11 @@ impl Outcome {
             | ConnState::SF
             | ConnState::RstO
             | ConnState::RstR => Some(Outcome::Answered),
+            // No connection has segments without a flag: they are probes (nmap's NULL scan). Without an answer it is uncertain, as
+            // flags of a cut header look so.
+            ConnState::RstRH if flow.forward.packets > 0 && flow.forward.tcp_flags & FLAGS == 0 => {
+                Some(Outcome::Refused)
+            }
             ConnState::RstRH | ConnState::ShR | ConnState::Oth => None,
         }
     }
@@ -297,6 +306,23 @@ pub(super) mod tests {
         assert_eq!(Outcome::of(&late), Some(Outcome::Refused));
         late.reverse.payload_bytes = 9;
         assert_eq!(Outcome::of(&late), Some(Outcome::Answered));
+    }
+
+    /// A segment without flags is a probe if a RST answers it. What only acknowledges may belong to a connection that its server
+    /// has lost.
+    #[test]
+    fn refused_segments_without_flags_are_attempts() {
+        let scan = |flags: u8, state| {
+            let with_flags = |port| {
+                let mut flow = flow(1, 1, port, state);
+                flow.forward.tcp_flags = flags;
+                flow
+            };
+            Trials::found(&reading(&(1..=30).map(with_flags).collect::<Vec<_>>())).len()
+        };
+        assert_eq!(scan(0, ConnState::RstRH), 1);
+        assert_eq!(scan(ACK, ConnState::RstRH), 0);
+        assert_eq!(scan(0, ConnState::Oth), 0);
     }
 
     #[test]
