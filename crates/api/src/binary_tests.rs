@@ -162,8 +162,15 @@ fn snapshot(numbers: &[u64]) -> Snapshot {
         set_judges(&mut snapshot, &BTreeMap::from([(id, calls)]));
     }
     for n in numbers {
-        let subject = match n % 4 {
+        let subject = match n % 6 {
             0 => Subject::Sensor,
+            4 => Subject::Line { series: format!("s{}", n % 50).into(), expression: "tcp port 22".into() },
+            5 => Subject::Called {
+                source: ip(*n),
+                target: ip(n / 3),
+                protocol: 6,
+                port: (n % 2 == 0).then_some(*n as u16),
+            },
             3 => Subject::Key(format!("é{}", n % 50).into()),
             1 => Subject::Pair { source: ip(*n), target: ip(n / 3) },
             _ => Subject::Output(format!("ü{}", n % 50).into()),

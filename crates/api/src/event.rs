@@ -21,6 +21,7 @@ pub const MAX_EVENTS: usize = 1024;
 pub(crate) const MAX_EVIDENCE: usize = 64;
 
 const SECOND: u64 = 1_000_000_000;
+const HOUR: u64 = 3_600 * SECOND;
 
 /// How urgent an event is. The order is by urgency.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -92,6 +93,10 @@ pub static EVENT_KINDS: &[&EventKind] = &[
     &FRAGMENT_FLOOD,
     &REFLECTION,
     &NEW_SIGNATURE,
+    &BEACON,
+    &NEW_HOST,
+    &NEW_SERVICE,
+    &CHANGED_SERIES,
     &FINDING,
 ];
 
@@ -245,6 +250,46 @@ pub static NEW_SIGNATURE: EventKind = EventKind {
     quiet: Some(300 * SECOND),
 };
 
+/// A pair of hosts whose flows begin at even times, found in the flows of a store when an hour has ended.
+pub static BEACON: EventKind = EventKind {
+    name: "beacon",
+    severity: Severity::Warning,
+    notice: "Weir::Beacon",
+    help: "A host began 20 flows or more to a port of another host within 24 hours, at even times and with even bytes: the mean of the six parts of its score is 0.9 or more.",
+    scope: "",
+    quiet: Some(2 * HOUR),
+};
+
+/// A host at home that the flows of a store did not have, found when an hour has ended.
+pub static NEW_HOST: EventKind = EventKind {
+    name: "new_host",
+    severity: Severity::Notice,
+    notice: "Weir::New_Host",
+    help: "A host at home sent packets, and is in no flow of the seven days before.",
+    scope: "",
+    quiet: Some(2 * HOUR),
+};
+
+/// A service at home that the flows of a store did not have, found when an hour has ended.
+pub static NEW_SERVICE: EventKind = EventKind {
+    name: "new_service",
+    severity: Severity::Notice,
+    notice: "Weir::New_Service",
+    help: "A port below 32,768 of a host at home answered, and is in no flow of the seven days before.",
+    scope: "",
+    quiet: Some(2 * HOUR),
+};
+
+/// A line of a chart that has another value than in the weeks before, found in the series of a store when an hour has ended.
+pub static CHANGED_SERIES: EventKind = EventKind {
+    name: "changed_series",
+    severity: Severity::Notice,
+    notice: "Weir::Changed_Series",
+    help: "The mean of a line of a chart in an hour is a quarter beyond all of this hour in up to four weeks before: at least twice their median or at most half of it, and further from it than 3.5 robust standard deviations.",
+    scope: "",
+    quiet: Some(2 * HOUR),
+};
+
 /// What the function `event` of a subscription found.
 pub static FINDING: EventKind = EventKind {
     name: "finding",
@@ -325,6 +370,24 @@ pub enum Subject {
         /// The port.
         port: u16,
     },
+    /// What a host does to a port of another.
+    Called {
+        /// The acting host.
+        source: IpAddr,
+        /// The other host.
+        target: IpAddr,
+        /// IP protocol number.
+        protocol: u8,
+        /// The port, if the protocol has ports.
+        port: Option<u16>,
+    },
+    /// A line of a chart.
+    Line {
+        /// The name of its series.
+        series: Box<str>,
+        /// Its expression; "" for a line without one, or where expressions are not shown.
+        expression: Box<str>,
+    },
     /// What is done to a host by others, who need not be known.
     Target {
         /// The host that receives.
@@ -347,6 +410,7 @@ impl Subject {
             Subject::Host(source)
             | Subject::Pair { source, .. }
             | Subject::Watched { source, .. }
+            | Subject::Called { source, .. }
             | Subject::Port { source, .. } => Some(*source),
             _ => None,
         }
@@ -357,6 +421,7 @@ impl Subject {
         match self {
             Subject::Pair { target, .. }
             | Subject::Watched { target, .. }
+            | Subject::Called { target, .. }
             | Subject::Target { target, .. } => Some(*target),
             _ => None,
         }
@@ -365,14 +430,15 @@ impl Subject {
     /// The port that it acts on, with its IP protocol.
     pub fn port(&self) -> Option<(u8, u16)> {
         match self {
-            Subject::Port { protocol, port, .. } | Subject::Target { protocol, port: Some(port), .. } => {
-                Some((*protocol, *port))
-            }
+            Subject::Port { protocol, port, .. }
+            | Subject::Called { protocol, port: Some(port), .. }
+            | Subject::Target { protocol, port: Some(port), .. } => Some((*protocol, *port)),
             _ => None,
         }
     }
 
-    /// The subject with other addresses. What of it is watched is left out, because it states an address or a name.
+    /// The subject with other addresses. What of it is watched and the expression of a line are left out, because they state
+    /// addresses or names.
     #[must_use]
     pub fn map(&self, mut address: impl FnMut(IpAddr) -> IpAddr) -> Subject {
         match self {
@@ -382,6 +448,15 @@ impl Subject {
             }
             Subject::Port { source, protocol, port } => {
                 Subject::Port { source: address(*source), protocol: *protocol, port: *port }
+            }
+            Subject::Called { source, target, protocol, port } => Subject::Called {
+                source: address(*source),
+                target: address(*target),
+                protocol: *protocol,
+                port: *port,
+            },
+            Subject::Line { series, .. } => {
+                Subject::Line { series: series.clone(), expression: Box::default() }
             }
             Subject::Target { target, protocol, port, of_sender } => Subject::Target {
                 target: address(*target),
@@ -397,6 +472,7 @@ impl Subject {
         match self {
             Subject::Interface(name) | Subject::Output(name) | Subject::Key(name) => name.len(),
             Subject::Watched { entry, list, .. } => entry.len() + list.len(),
+            Subject::Line { series, expression } => series.len() + expression.len(),
             _ => 0,
         }
     }
@@ -428,8 +504,8 @@ impl fmt::Display for Service {
     }
 }
 
-/// `10.0.0.1 -> 10.0.0.2`, `10.0.0.1 -> 10.0.0.2 a.example of bad.txt`, `10.0.0.1 -> tcp/445`, `-> 10.0.0.2 tcp/80`,
-/// `udp/53 -> 10.0.0.2`, `eth0`, `sensor`.
+/// `10.0.0.1 -> 10.0.0.2`, `10.0.0.1 -> 10.0.0.2 a.example of bad.txt`, `10.0.0.1 -> tcp/445`, `10.0.0.1 -> 10.0.0.2 tcp/443`,
+/// `-> 10.0.0.2 tcp/80`, `udp/53 -> 10.0.0.2`, `chart/ports/ssh/packets`, `eth0`, `sensor`.
 impl fmt::Display for Subject {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -444,6 +520,10 @@ impl fmt::Display for Subject {
                 Some(name) => write!(out, "{source} -> {name}/{port}"),
                 None => write!(out, "{source} -> ip {protocol}/{port}"),
             },
+            Subject::Called { source, target, protocol, port } => {
+                write!(out, "{source} -> {target} {}", Service(*protocol, *port))
+            }
+            Subject::Line { series, .. } => out.write_str(series),
             Subject::Target { target, protocol, port, of_sender } => {
                 let service = Service(*protocol, *port);
                 match of_sender {
@@ -630,6 +710,12 @@ impl Event {
             Subject::Host(host) => format!("host {host}"),
             Subject::Pair { source, target } => format!("src host {source} and dst host {target}"),
             Subject::Watched { source, target, .. } => format!("host {source} and host {target}"),
+            Subject::Line { expression, .. } if expression.is_empty() => return None,
+            Subject::Line { expression, .. } => expression.to_string(),
+            Subject::Called { source, target, protocol, port } => match (protocol_name(*protocol), port) {
+                (Some(name), Some(port)) => format!("host {source} and host {target} and {name} port {port}"),
+                _ => format!("host {source} and host {target}"),
+            },
             Subject::Port { source, protocol, port } => match protocol_name(*protocol) {
                 Some(name) => format!("src host {source} and {name} dst port {port}"),
                 None => format!("src host {source} and (ip proto {protocol} or ip6 proto {protocol})"),
@@ -708,7 +794,7 @@ pub struct EventCount {
     pub ended: u64,
     /// Events that began and were hidden by a mute; they are in `begun`, too.
     pub muted: u64,
-    /// Findings that belong to no event, because too many were open.
+    /// Findings that belong to no event, because too many were open, or too many were found at a time.
     pub shed: u64,
 }
 
@@ -775,7 +861,7 @@ mod tests {
 
     fn event(n: u64) -> Event {
         let address = |n: u64| IpAddr::from((n as u32).to_be_bytes());
-        let subject = match n % 8 {
+        let subject = match n % 10 {
             0 => Subject::Sensor,
             1 => Subject::Interface("eth0".into()),
             2 => Subject::Output("conn.log".into()),
@@ -790,6 +876,13 @@ mod tests {
                 protocol: 17,
                 port: n.is_multiple_of(2).then_some(n as u16),
                 of_sender: n.is_multiple_of(3),
+            },
+            7 => Subject::Line { series: "chart/ports/ssh/packets".into(), expression: "tcp port 22".into() },
+            8 => Subject::Called {
+                source: address(n % 5),
+                target: address(n % 3),
+                protocol: 6,
+                port: n.is_multiple_of(3).then_some(443),
             },
             _ => Subject::Port { source: address(n % 13), protocol: 6, port: (n % 3) as u16 },
         };
@@ -881,6 +974,26 @@ mod tests {
             "src host 10.0.0.9 and tcp dst port 22"
         );
         assert_eq!(event("clock_leap", Subject::Sensor), None);
+        let called = |protocol, port| Subject::Called { source, target: source, protocol, port };
+        let line = |text: &str| Subject::Line { series: "chart/a/b/bits".into(), expression: text.into() };
+        for (kind, subject, shown, expression) in [
+            (
+                "beacon",
+                called(6, Some(443)),
+                "10.0.0.9 -> 10.0.0.9 tcp/443",
+                Some("host 10.0.0.9 and host 10.0.0.9 and tcp port 443"),
+            ),
+            (
+                "beacon",
+                called(47, None),
+                "10.0.0.9 -> 10.0.0.9 ip 47",
+                Some("host 10.0.0.9 and host 10.0.0.9"),
+            ),
+            ("changed_series", line("udp port 53"), "chart/a/b/bits", Some("udp port 53")),
+            ("changed_series", line("udp port 53").map(|_| source), "chart/a/b/bits", None),
+        ] {
+            assert_eq!((&*subject.to_string(), event(kind, subject).as_deref()), (shown, expression));
+        }
         let target =
             |protocol, port, of_sender| Subject::Target { target: source, protocol, port, of_sender };
         for (kind, subject, shown, expression) in [

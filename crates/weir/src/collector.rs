@@ -16,6 +16,7 @@ pub use open_output::{OpenOutput, RowSources};
 pub use targets::Plan as TargetPlan;
 pub use worker_output::WorkerOutput;
 
+use crate::asked::{Findings, Questions};
 use crate::events::{Counted, Events, Mutes, NewSignatures, Row};
 use crate::failures::Failures;
 use crate::hub::Hub;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use targets::{Failed, Targets};
 use weir_anon::Anonymiser;
+use weir_api::event::OUTPUT_FAILED;
 use weir_api::{Answer, AnswerId, EventKind, Interval, Snapshot, builtin};
 use weir_capture::LinkEvent;
 use weir_engine::FlowRecord;
@@ -173,6 +175,8 @@ pub struct Collector {
     second: Option<Snapshot>,
     /// What events open.
     triggers: Triggers,
+    /// What is asked of the store at the end, and where the answers go.
+    at_end: Option<(Questions, Findings)>,
     /// The answers of clients, and those that are for judges alone.
     of_clients: AnswersApart,
     for_judges: AnswersApart,
@@ -232,6 +236,7 @@ impl Collector {
             events: Events::new(memory / 8, Failures::default(), report_length),
             second: None,
             triggers: Triggers::default(),
+            at_end: None,
             of_clients: AnswersApart::new(Answer::is_of_client),
             for_judges: AnswersApart::new(Answer::is_for_judge),
         }
@@ -255,6 +260,13 @@ impl Collector {
     /// Finds port signatures that these do not know, from now on.
     pub fn know_signatures(&mut self, signatures: NewSignatures) {
         self.events.know_signatures(signatures);
+    }
+
+    /// Takes the findings of what is asked of the store, from now on. `at_end` are questions that are asked when all else is stored, before
+    /// events end.
+    pub fn ask(&mut self, findings: Findings, at_end: Option<Questions>) {
+        self.events.take_asked(findings.clone());
+        self.at_end = at_end.map(|questions| (questions, findings));
     }
 
     /// Shows the events that begin to triggers, from now on, and judges what they ask for.
@@ -505,6 +517,7 @@ impl Collector {
             self.show(&second);
         }
         self.emit_reports(0);
+        self.ask_at_end();
         let ended = self.events.finish(self.total.get());
         self.emit_events(&ended);
         for at in 0..self.outputs.len() {
@@ -519,6 +532,15 @@ impl Collector {
         let talkers = top_of(&total, builtin::TALKERS);
         let names = talkers.map(|talkers| resolved.of_talkers(talkers)).unwrap_or_default();
         Results { total, failures: self.failures, names, triggers: self.triggers }
+    }
+
+    /// Asks the store, which has all but the events that are still open.
+    fn ask_at_end(&mut self) {
+        let Some((mut questions, findings)) = self.at_end.take() else { return };
+        self.flush();
+        if let Err(error) = questions.ask_at_end(&findings) {
+            self.fail(&OUTPUT_FAILED, &io::Error::other(error.to_string()));
+        }
     }
 
     /// Makes the outputs write their buffered rows.

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 use weir_output::{OutputContext, OutputSpec};
-use weir_store::sqlite::{STORE, SqliteMarks, SqliteSignatures, SqliteStore, Writer};
-use weir_store::{Health, Keep, Lender, Marks, Signatures, Store, StoreError};
+use weir_store::sqlite::{STORE, SqliteMarks, SqliteReported, SqliteSignatures, SqliteStore, Writer};
+use weir_store::{Health, Keep, Lender, Marks, Reported, Signatures, Store, StoreError};
 
 /// The store as an output.
 pub static OUTPUT: &OutputSpec = &STORE;
@@ -62,4 +62,44 @@ pub fn marks(folder: &Path) -> Box<dyn Marks> {
 /// The port signatures that runs with a store in a directory have found.
 pub fn signatures(folder: &Path) -> Box<dyn Signatures> {
     Box::new(SqliteSignatures::of(folder))
+}
+
+/// The findings that runs with a store in a directory have reported.
+pub fn reported(folder: &Path) -> Box<dyn Reported> {
+    Box::new(SqliteReported::of(folder))
+}
+
+/// Makes the store of a live run that has watched silent hours. `span` is begin and end in nanoseconds since the epoch.
+#[cfg(test)]
+pub fn made(folder: &Path, span: (u64, u64)) {
+    use weir_api::{Interval, Snapshot};
+    use weir_output::Output as _;
+    const HOUR: usize = 3_600_000_000_000;
+    std::fs::create_dir_all(folder).unwrap();
+    let context = OutputContext {
+        directory: folder.to_owned(),
+        is_stream: false,
+        zone: weir_output::zone::Zone::utc(),
+        command: String::new(),
+        start: span.0,
+        interval: HOUR as u64,
+        clock: None,
+        stop: None,
+        existing: weir_output::Existing::Continue,
+        rolling: Default::default(),
+        memory: 1 << 20,
+        distinct_seed: None,
+        worms: Default::default(),
+        home: None,
+        sysname: String::new(),
+    };
+    let mut store = write(&context, Keep::default()).unwrap();
+    for start in (span.0..span.1).step_by(HOUR) {
+        let mut snapshot = Snapshot::default();
+        snapshot.interval = Interval { start, end: start + HOUR as u64 };
+        snapshot.watched = Some(snapshot.interval);
+        snapshot.ledger.caught = 1;
+        store.interval(&snapshot).unwrap();
+    }
+    store.finish().unwrap();
 }

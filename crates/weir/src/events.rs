@@ -22,6 +22,7 @@ pub use counted::Counted;
 pub use mutes::Mutes;
 pub use signatures::NewSignatures;
 
+use crate::asked::Findings;
 use crate::failures::{Failures, event_of};
 use beginnings::Beginnings;
 use judges::Judges;
@@ -57,6 +58,8 @@ pub struct Events {
     findings: Vec<Event>,
     /// Failures of files that other threads write.
     failures: Failures,
+    /// Findings of what is asked of the store.
+    asked: Findings,
     /// Causes that have ended since the last interval, with the time.
     ended_causes: Vec<(Key, u64)>,
     /// Maximum bytes of open events.
@@ -113,6 +116,7 @@ impl Events {
             beginnings: Beginnings::default(),
             findings: Vec::new(),
             failures,
+            asked: Findings::default(),
             ended_causes: Vec::new(),
             limit: memory / COPIES,
             held: 0,
@@ -152,6 +156,11 @@ impl Events {
     /// Finds port signatures that these do not know, from now on.
     pub fn know_signatures(&mut self, signatures: NewSignatures) {
         self.signatures = signatures;
+    }
+
+    /// Takes these findings, which another thread may hand over, from now on.
+    pub fn take_asked(&mut self, asked: Findings) {
+        self.asked = asked;
     }
 
     /// Notes the new port signatures of an interval that is complete.
@@ -205,10 +214,13 @@ impl Events {
             }
             snapshot.add_events(&[event]);
         }
+        let (asked, left_out) = self.asked.take();
+        snapshot.add_events(&asked);
         let open = &self.open;
         let found = self.judges.judge(snapshot, &|event| open.contains_key(&key(event)));
         snapshot.add_events(&found);
         let mut rows = Rows::default();
+        rows.count.shed = left_out;
         self.beginnings.enter(snapshot.interval);
         let mut found = std::mem::take(&mut snapshot.events);
         found.retain(|event| self.take(event, &mut rows).is_none());

@@ -5,6 +5,7 @@
 
 mod anon;
 mod applies;
+mod asked;
 mod carve;
 mod cli;
 mod clients;

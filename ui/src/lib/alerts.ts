@@ -114,6 +114,32 @@ const RULES: Record<string, Rule> = {
     rule: 'hosts that may be worms, with a work weight of 90 % or more, tried a set of at most ten ports that the store did not know',
     filled: (event) => `${plural(of(event, 'hosts'), 'host')} in an interval; the ports are the subject`,
   },
+  beacon: {
+    rule: '20 or more flows within 24 hours, at even times and with even bytes: the mean of six parts, each from 0 to 1, is 0.9 or more',
+    filled: (event) => {
+      const parts = ['gap_skew', 'gap_spread', 'bytes_skew', 'bytes_spread', 'day', 'hours'];
+      const shown = parts.map((name) => `${name} ${(of(event, name) / 1000).toFixed(3)}`).join(' + ');
+      const medians = `every ${brief(of(event, 'gap'))}, ${plural(of(event, 'bytes'), 'byte')} sent`;
+      return `(${shown}) / 6 = ${(of(event, 'score') / 1000).toFixed(3)}; ${plural(of(event, 'flows'), 'flow')}, ${medians}`;
+    },
+  },
+  new_host: {
+    rule: 'a host at home sent packets, and is in no flow of the seven days before',
+    filled: (event) => `${plural(of(event, 'flows'), 'flow')} with ${plural(of(event, 'bytes'), 'byte')}`,
+  },
+  new_service: {
+    rule: 'a port below 32,768 of a host at home answered, and is in no flow of the seven days before',
+    filled: (event) => `${plural(of(event, 'flows'), 'flow')} with ${plural(of(event, 'bytes'), 'byte')}`,
+  },
+  changed_series: {
+    rule: 'in an hour, now is a quarter beyond all weeks before, at least twice or at most half of their median, and over 3.5 robust standard deviations from it',
+    filled: (event) => {
+      const [now, median] = [of(event, 'now'), of(event, 'median')];
+      const range = `least ${exact(of(event, 'least'))}, greatest ${exact(of(event, 'greatest'))} of ${plural(of(event, 'weeks'), 'week')}`;
+      const share = median > 0 ? ` = ${percent(now, median)}` : '';
+      return `now ${exact(now)} / median ${exact(median)}${share}; ${range}`;
+    },
+  },
   clock_leap: {
     rule: 'the time of packets went back over a second, or ahead over a day; on a link, the clock was set by a second or more',
     filled: (event) =>

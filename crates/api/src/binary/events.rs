@@ -60,6 +60,18 @@ impl Binary for Subject {
                 port.write(to);
                 to.push(u8::from(*of_sender));
             }
+            Subject::Called { source, target, protocol, port } => {
+                to.push(9);
+                source.write(to);
+                target.write(to);
+                protocol.write(to);
+                port.write(to);
+            }
+            Subject::Line { series, expression } => {
+                to.push(10);
+                series.to_string().write(to);
+                expression.to_string().write(to);
+            }
         }
     }
 
@@ -92,6 +104,15 @@ impl Binary for Subject {
                     _ => return Err(DecodeError::Invalid("subject")),
                 },
             },
+            9 => Subject::Called {
+                source: Binary::read(from)?,
+                target: Binary::read(from)?,
+                protocol: Binary::read(from)?,
+                port: Binary::read(from)?,
+            },
+            10 => {
+                Subject::Line { series: String::read(from)?.into(), expression: String::read(from)?.into() }
+            }
             _ => return Err(DecodeError::Invalid("subject")),
         })
     }

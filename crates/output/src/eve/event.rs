@@ -43,7 +43,9 @@ fn push_anomaly(object: &mut Object<'_>, event: &Event, (source, target): (Optio
         object.number("dest_port", port);
     }
     let protocol = match event.subject {
-        Subject::Port { protocol, .. } | Subject::Target { protocol, .. } => Some(protocol),
+        Subject::Port { protocol, .. }
+        | Subject::Called { protocol, .. }
+        | Subject::Target { protocol, .. } => Some(protocol),
         _ => None,
     };
     if let Some(protocol) = protocol {

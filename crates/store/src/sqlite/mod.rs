@@ -26,6 +26,7 @@ mod own_tests;
 mod partition;
 mod readings;
 mod renamed;
+mod reported;
 mod rows;
 mod schema;
 mod series;
@@ -38,6 +39,7 @@ mod watched;
 mod writer;
 
 pub use marks::SqliteMarks;
+pub use reported::SqliteReported;
 pub use series::{Point, class_id, counter_id, line_id, points};
 pub use signatures::SqliteSignatures;
 pub use writer::{STORE, Writer, cached};

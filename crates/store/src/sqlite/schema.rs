@@ -2,7 +2,8 @@
 //!
 //! `weir.db` has series, lists, distinct counts and events. Flows and records are in `rows-SECONDS.db`, one for each
 //! partition of time, so that old or excess data is removed as whole files, at no cost for the rest. `marks.db` has what people say
-//! about events, and `signatures.db` the port signatures that runs have found. All are in WAL mode: readers do not wait for the writer, and a killed process loses at most its uncommitted data.
+//! about events, `signatures.db` the port signatures that runs have found, and
+//! `findings.db` the findings that were reported. All are in WAL mode: readers do not wait for the writer, and a killed process loses at most its uncommitted data.
 
 use super::connection::{code, describe, version};
 use super::{renamed, watched};
@@ -21,6 +22,8 @@ pub const LOCK: &str = "weir.lock";
 pub const MARKS: &str = "marks.db";
 /// The database of port signatures. It stays when a run over files replaces the rest.
 pub const SIGNATURES: &str = "signatures.db";
+/// The database of findings that were reported. It stays when a run over files replaces the rest.
+pub const FINDINGS: &str = "findings.db";
 /// Prefix of the names of partitions.
 pub const PARTITION: &str = "rows-";
 
@@ -35,6 +38,8 @@ pub enum Kind {
     Marks,
     /// Port signatures.
     Signatures,
+    /// Findings that were reported.
+    Findings,
 }
 
 /// Steps of the database of series and lists. Times are nanoseconds since the epoch. Only cells with data are stored, and
@@ -97,6 +102,15 @@ static SIGNATURE_STEPS: &[Step] = &[Step::Sql(
 ",
 )];
 
+/// Steps of the database of findings. `last` is nanoseconds since the epoch.
+static FINDING_STEPS: &[Step] = &[Step::Sql(
+    "
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) WITHOUT ROWID, STRICT;
+    CREATE TABLE findings (name TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID, STRICT;
+    CREATE INDEX findings_by_last ON findings (last);
+",
+)];
+
 /// Steps of the databases of flows and records. Addresses are 16 bytes, IPv4 mapped into IPv6, so that they sort as
 /// numbers. Open flows have numbers below zero: their rows are the first of the table, and are replaced while they go on.
 static ROW_STEPS: &[Step] = &[
@@ -149,6 +163,7 @@ impl Kind {
             Kind::Rows => ROW_STEPS,
             Kind::Marks => MARK_STEPS,
             Kind::Signatures => SIGNATURE_STEPS,
+            Kind::Findings => FINDING_STEPS,
         }
     }
 
@@ -311,7 +326,7 @@ mod tests {
 
     #[test]
     fn earlier_versions_are_upgraded_and_a_newer_one_is_an_error() {
-        for kind in [Kind::Main, Kind::Rows, Kind::Marks, Kind::Signatures] {
+        for kind in [Kind::Main, Kind::Rows, Kind::Marks, Kind::Signatures, Kind::Findings] {
             for from in 0..=kind.version() {
                 let folder = tempfile::tempdir().unwrap();
                 let path = folder.path().join("x.db");

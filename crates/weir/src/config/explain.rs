@@ -138,6 +138,10 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
         .extend(limits(&store.keep()).into_iter().zip(lines).map(|((key, value), line)| (key, value, line)));
     let tiers = SERIES_KEYS.iter().zip(&store.series).chain(LISTS_KEYS.iter().zip(&store.lists));
     settings.extend(tiers.map(|(key, setting)| (*key, days(setting.value), setting.line)));
+    let words: Vec<String> = store.findings.value.iter().map(|asked| asked.word().to_owned()).collect();
+    let allowed: Vec<String> = store.beacon_allow.value.iter().map(ToString::to_string).collect();
+    settings.push(("store.findings", list(&words), store.findings.line));
+    settings.push(("store.beacon_allow", list(&allowed), store.beacon_allow.line));
     settings
 }
 

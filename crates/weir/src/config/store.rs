@@ -3,8 +3,10 @@
 use super::Setting;
 use super::fault::Fault;
 use super::read::{ConfigReader, Key, Node};
+use crate::asked::Question;
 use std::path::PathBuf;
 use toml::de::DeTable;
+use weir_api::{Net, NetError};
 use weir_store::{Keep, LISTS, SERIES, Tier};
 
 /// The settings of the store in a file.
@@ -22,6 +24,10 @@ pub struct StoreSettings {
     pub series: [Setting<u64>; SERIES.len()],
     /// Retention of each tier of lists, in nanoseconds.
     pub lists: [Setting<u64>; LISTS.len()],
+    /// What is asked of the store when an hour has ended.
+    pub findings: Setting<Vec<Question>>,
+    /// Networks whose flows are no beacons.
+    pub beacon_allow: Setting<Vec<Net>>,
 }
 
 impl Default for StoreSettings {
@@ -34,6 +40,8 @@ impl Default for StoreSettings {
             free: Setting::default_of(keep.free),
             series: keep.series.map(Setting::default_of),
             lists: keep.lists.map(Setting::default_of),
+            findings: Setting::default(),
+            beacon_allow: Setting::default(),
         }
     }
 }
@@ -61,7 +69,7 @@ pub(super) const LISTS_KEYS: [&str; LISTS.len()] =
 const TIME: &str = "a duration, such as \"2d\" or \"366d\"";
 const SIZE: &str = "an amount, such as \"10G\"";
 
-pub(super) static KEYS: [Key<StoreSettings>; 6] = [
+pub(super) static KEYS: [Key<StoreSettings>; 8] = [
     Key {
         name: "dir",
         takes: "a directory, such as \"/var/lib/weir\"",
@@ -86,6 +94,31 @@ pub(super) static KEYS: [Key<StoreSettings>; 6] = [
             if let Some(table) = r.table(node) {
                 r.fill(table, &LISTS_TIERS, &mut store.lists);
             }
+        },
+    },
+    Key {
+        name: "findings",
+        takes: "a list of \"beacons\", \"new\" and \"changes\", which are asked of the store when an hour has ended",
+        read: |r, node, store| {
+            let words = Question::ALL.map(|(word, _)| word);
+            let mut asked = Vec::new();
+            for element in r.array(node) {
+                let word = r.word(element, &words);
+                let question = Question::ALL.into_iter().find(|(known, _)| Some(*known) == word);
+                asked.extend(question.map(|(_, question)| question));
+            }
+            asked.sort_unstable();
+            asked.dedup();
+            r.set(node, Some(asked), &mut store.findings);
+        },
+    },
+    Key {
+        name: "beacon_allow",
+        takes: "a list of networks whose flows are no beacons, such as [\"192.0.2.0/24\", \"2001:db8::1\"]",
+        read: |r, node, store| {
+            let net = |text: &str| text.parse().map_err(|error: NetError| format!("{text:?} is {error}"));
+            let nets = r.array(node).iter().filter_map(|element| r.parsed(element, net)).collect();
+            r.set(node, Some(nets), &mut store.beacon_allow);
         },
     },
 ];

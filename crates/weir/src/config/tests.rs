@@ -119,7 +119,8 @@ fn an_empty_file_gives_the_defaults() {
 
 #[test]
 fn the_limits_of_a_store_are_read() {
-    let text = "[store]\nage = \"7d\"\nsize = \"2G\"\nfree = \"100M\"\nseries = { 5m = \"30d\" }\nlists = { 1h = \"200d\" }\n";
+    let text = "[store]\nage = \"7d\"\nsize = \"2G\"\nfree = \"100M\"\nseries = { 5m = \"30d\" }\nlists = { 1h = \"200d\" }\n\
+        findings = [\"new\", \"beacons\", \"new\"]\nbeacon_allow = [\"192.0.2.0/24\", \"2001:db8::1\"]\n";
     let config = load(Path::new("weir.toml"), text).unwrap();
     let day = 86_400_000_000_000;
     let keep = config.store.keep();
@@ -137,6 +138,8 @@ fn the_limits_of_a_store_are_read() {
         ("store.series.5m", "30d", Some(5)),
         ("store.series.1h", "366d", None),
         ("store.lists.1h", "200d", Some(6)),
+        ("store.findings", "beacons, new", Some(7)),
+        ("store.beacon_allow", "192.0.2.0/24, 2001:db8::1", Some(8)),
     ] {
         assert!(shown.contains(&(wanted.0, wanted.1.to_owned(), wanted.2)), "{wanted:?}: {shown:?}");
     }
@@ -194,6 +197,8 @@ fn every_error_is_reported_at_its_position() {
             "lists.1d keeps less than lists.1h, which is finer",
             "",
         ),
+        ("[store]\nfindings = [\"beacon\"]", "2:13", "findings cannot be \"beacon\"", "\"beacons\""),
+        ("[store]\nbeacon_allow = [\"10.0.0.0/40\"]", "2:17", "\"10.0.0.0/40\" is ", ""),
         ("[store.series]\n2h = \"3d\"", "2:1", "unknown key \"2h\"", ""),
         ("[output]\ndri = \"x\"", "2:1", "unknown key \"dri\"", "\"dir\""),
         ("[output]\ndir = \"\"", "2:7", "an empty path", ""),

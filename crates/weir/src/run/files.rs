@@ -7,6 +7,7 @@ use super::summary;
 use super::verbose;
 use super::{Exit, Run, complain};
 use crate::applies::{Links, Misfits};
+use crate::asked::Findings;
 use crate::collector::{Results, WorkerOutput, queue};
 use crate::drive::WhenFull;
 use crate::dump::For;
@@ -101,6 +102,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     drop((to, routes));
     let mut collector = run.collector(outputs, workers);
     collector.take_from(&room);
+    collector.ask(Findings::default(), run.questions());
     let mut triggers = Triggers::new(&run.request.triggers);
     if let Some(beside) = &run.beside {
         let board = Arc::new(Board::new(triggers.specs(), 0));

@@ -7,6 +7,8 @@ use super::screen::FullScreen;
 use super::summary;
 use super::{Exit, Run, complain};
 use crate::applies::{Links, Misfits};
+use crate::asked::Findings;
+use crate::asked::live::Asking;
 use crate::collector::{Collector, Emission, Message, Results, WorkerOutput, queue};
 use crate::drive::WhenFull;
 use crate::dump::{Ended, For};
@@ -60,6 +62,9 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let (to, from) = queue();
     let mut collector = run.collector(outputs, workers);
     collector.take_from(&room);
+    let findings = Findings::default();
+    collector.ask(findings.clone(), None);
+    let asking = run.questions().map(|asked| Asking::start(asked, findings, run.failures.clone()));
     let is_one = run.request.interfaces.len() == 1;
     collector.emit_reports_when(if is_one { Emission::WhenOver } else { Emission::WhenNextBegins });
     let clock = LiveClock::start();
@@ -123,6 +128,9 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
         // The store is closed together with the collector.
         beside.hub.note("end", "the run was ended");
     }
+    // What ended with the last hour is an event of the run.
+    collector.flush();
+    asking.into_iter().for_each(Asking::finish);
     let load = collector.load();
     // Failures of the last packets are events of the run.
     let written = writers.finish();

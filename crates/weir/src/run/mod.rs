@@ -23,6 +23,7 @@ mod written;
 
 pub use request::{Request, worker_count};
 
+use crate::asked::Questions;
 use crate::cli;
 use crate::clock;
 use crate::collector::{Collector, OpenOutput, RowSources};
@@ -171,6 +172,10 @@ impl Run {
         }
         if request.reports && logged.is_none() && beside.as_ref().is_none_or(|beside| beside.temporary) {
             let text = "`reports` of [output] reads a store: write one with --log store, or see the pages of `weir serve`";
+            return Err((Exit::Usage, text.to_owned()));
+        }
+        if !request.store.findings.value.is_empty() && logged.is_none() && beside.is_none() {
+            let text = "`findings` of [store] are asked of a store: write one with --log store, or see the pages of `weir serve`";
             return Err((Exit::Usage, text.to_owned()));
         }
         // A store that is removed at the end is of one run. Of a run over files all results are reproducible then.
@@ -457,6 +462,19 @@ impl Run {
         let (folder, _) = self.request.logs.as_ref().filter(|_| self.request.reports)?;
         let store = self.beside.as_ref().map_or(folder, |beside| &beside.store);
         Some(Folders { store: store.clone(), reports: folder.join("reports"), home: self.worms().home })
+    }
+
+    /// What is asked of the store of the run, if anything is.
+    fn questions(&self) -> Option<Questions> {
+        let asked = &self.request.store;
+        let folder = self.store_folder().filter(|_| !asked.findings.value.is_empty())?;
+        let home = self.worms().home;
+        let questions = Questions::new(folder, &asked.findings.value, &asked.beacon_allow.value, home);
+        Some(match self.anonymiser {
+            // Expressions may state addresses.
+            Some(_) => questions,
+            None => questions.with_expressions(&self.request.subscriptions),
+        })
     }
 
     /// The report of hosts that may be worms. Anonymised addresses are in no network.
