@@ -5,7 +5,7 @@
 mod support;
 
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use support::*;
 use weir_wire::build;
@@ -443,6 +443,61 @@ fn a_run_writes_the_reports_of_its_hours_days_and_weeks() {
     weir(run).exits(1).says("needs a directory");
     let logs = folder.path().join("logs");
     weir(run.iter().chain(&["-o", text(&logs), "--log", "csv"])).exits(1).says("--log store");
+}
+
+/// A run that is killed while it replaces reports leaves each of them whole, the old one or the new one. Both have one text, because
+/// the list of port signatures, which lasts from run to run, begins anew.
+#[test]
+fn a_run_that_is_killed_leaves_whole_reports() {
+    use std::os::unix::fs::MetadataExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let config = CONFIG.replacen("[[", "[output]\nreports = true\n[[", 1);
+    let store = stored(folder.path(), &made().0, &config);
+    let reports = store.join("reports");
+    // The reports with their inodes, and names that are none.
+    let look = || {
+        let (mut whole, mut others) = (BTreeMap::new(), 0);
+        for entry in std::fs::read_dir(&reports).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            if !(name.starts_with("hosts-") && name.ends_with(".txt")) {
+                others += 1;
+            } else if let (Ok(data), Ok(text)) = (entry.metadata(), std::fs::read_to_string(entry.path())) {
+                whole.insert(name, (data.ino(), text));
+            }
+        }
+        (whole, others)
+    };
+    let (first, others) = look();
+    assert_eq!((first.len(), others), (5, 0));
+    let [capture, config] = ["x.pcap", "weir.toml"].map(|name| folder.path().join(name));
+    // Killed when one report is another file, then when two are.
+    for replaced in [1, 2] {
+        let before = look().0;
+        let mut command = program();
+        command.args([text(&capture), "-c", text(&config), "-o", text(&store), "--log", "store", "-q"]);
+        for name in ["signatures.db", "signatures.db-wal", "signatures.db-shm"] {
+            let _ = std::fs::remove_file(store.join(name));
+        }
+        let mut run = start(&mut command);
+        loop {
+            // A look may be between two reports: every text is whole in each.
+            let (now, _) = look();
+            for (name, (_, text)) in &now {
+                assert_eq!(*text, first[name].1, "{name}");
+            }
+            let is_other =
+                |name: &&String| now.get(*name).is_some_and(|(inode, _)| *inode != before[*name].0);
+            if before.keys().filter(is_other).count() >= replaced || run.try_wait().unwrap().is_some() {
+                break;
+            }
+        }
+        let _ = run.kill();
+        run.wait().unwrap();
+        let (after, _) = look();
+        assert_eq!(after.len(), first.len());
+        assert!(after.iter().all(|(name, (_, text))| *text == first[name].1));
+    }
 }
 
 #[test]

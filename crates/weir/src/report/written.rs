@@ -48,12 +48,16 @@ pub struct Writing {
 impl Writing {
     /// Begins. What cannot be written is noted.
     pub fn start(folders: Folders, failures: Failures) -> Self {
+        Self::start_every(EVERY, folders, failures)
+    }
+
+    fn start_every(every: Duration, folders: Folders, failures: Failures) -> Self {
         let (end, is_over) = mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
             let mut written = Written { folders, until: None };
             // What was stored before the run was written then.
             written.until = written.stored().ok().flatten().map(|(_, last)| last);
-            while is_over.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+            while is_over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 if let Err(Failure { path, error }) = written.pass(false) {
                     failures.note(&path, FileTrouble::of(is_full(&error)));
                 }
@@ -189,6 +193,37 @@ mod tests {
     use super::*;
 
     const HOUR: u64 = 3_600_000_000_000;
+
+    /// A report that cannot be written is a failure by its name, each time, and those that can be are written once their place is there.
+    #[test]
+    fn a_report_that_cannot_be_written_is_an_event_and_the_thread_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let [store, reports] = ["store", "reports"].map(|name| folder.path().join(name));
+        database::made(&store, (480_000 * HOUR, 480_002 * HOUR));
+        let name = name(Period::Hour, 480_001 * HOUR);
+        // A directory with the name of a report is not replaced.
+        let place = reports.join(&name);
+        std::fs::create_dir_all(place.join("x")).unwrap();
+        let failures = Failures::default();
+        let folders = Folders { store, reports: reports.clone(), home: Home::default() };
+        let writing = Writing::start_every(Duration::from_millis(1), folders, failures.clone());
+        let take = || loop {
+            let events = failures.take();
+            if !events.is_empty() {
+                break events;
+            }
+            std::thread::yield_now();
+        };
+        for _ in 0..2 {
+            let events = take();
+            let found: Vec<_> =
+                events.iter().map(|event| (event.kind.name, event.subject.to_string())).collect();
+            assert_eq!(found, [("output_failed", name.clone())]);
+        }
+        std::fs::remove_dir_all(&place).unwrap();
+        writing.finish().unwrap();
+        assert!(place.is_file());
+    }
 
     #[test]
     fn periods_are_those_with_a_part_of_the_time_and_names_are_of_their_begin() {
