@@ -11,8 +11,8 @@ use weir_wire::{Batch, Layers, Time};
 pub enum Boundary {
     /// All packets of the run before the one of this number were taken, as far as they are the worker's. Numbers wrap around.
     Packet(u32),
-    /// The end of a unit. Where units end depends on the number of workers.
-    Unit,
+    /// The end of a unit, whose last packet, of whichever worker, has this time. Where units end depends on the number of workers.
+    Unit(Time),
     /// A place that does not depend on the number of workers.
     Fixed,
     /// The end of the run.
@@ -25,7 +25,7 @@ impl Boundary {
     pub fn ends_round(self, level: Level) -> bool {
         match self {
             Self::Packet(_) => false,
-            Self::Unit => level == Level::Packet,
+            Self::Unit(_) => level == Level::Packet,
             Self::Fixed => level != Level::Packet,
             Self::End => true,
         }

@@ -21,6 +21,15 @@ pub fn inputs<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<Input> {
     paths.into_iter().map(input).collect()
 }
 
+/// Whether an input may be standard input or a pipe, which cannot be read again.
+pub fn may_wait(inputs: &[Input]) -> bool {
+    inputs.iter().any(|input| match input {
+        Input::Stdin => true,
+        Input::Path(path) => path.metadata().is_ok_and(|kind| !kind.is_file() && !kind.is_dir()),
+        Input::Kept(_) => false,
+    })
+}
+
 /// The netmask of `ip broadcast`: the interface's if there is exactly one. For files and for several interfaces it is
 /// unknown, and 0 as in tcpdump.
 pub fn netmask(interfaces: &[String]) -> u32 {

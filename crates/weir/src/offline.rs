@@ -114,6 +114,8 @@ struct WorkUnit {
     segments: Vec<Segment>,
     /// Number of the packet after the last one.
     end: u32,
+    /// Time of the last packet.
+    last: Time,
     leaps: UnitLeaps,
 }
 
@@ -331,7 +333,7 @@ impl<'a> Pipeline<'a> {
             }
             turn.reach(unit.end);
             drive.destination.boundary(Boundary::Packet(unit.end));
-            drive.destination.boundary(Boundary::Unit);
+            drive.destination.boundary(Boundary::Unit(unit.last));
             self.taken(next, unit);
             next += 1;
             if drive.worker().looks_again() {
@@ -434,6 +436,7 @@ impl<'a> Pipeline<'a> {
         self.change(board);
 
         unit.end = unit.buffer.slots.last().map_or(0, |slot| slot.number.wrapping_add(1));
+        unit.last = unit.buffer.slots.last().map_or(Time(0), |slot| slot.time);
         let parts = parts(length, &cuts, close);
         if self.plan.follows_flows() && self.workers > 1 {
             sort(&mut unit, parts, self.workers);

@@ -86,7 +86,7 @@ pub struct LiveContext<'r> {
     pub removed: &'r AtomicBool,
 }
 
-/// Runs one worker: until `stop` is set, then until its rings are empty.
+/// Runs one worker: until `stop` is set, then until its rings are empty. Returns its ring for triggers.
 ///
 /// # Errors
 /// The kernel refuses a step.
@@ -97,7 +97,7 @@ pub fn work(
     context: &LiveContext<'_>,
     limit: Option<u64>,
     mut preroll: Option<Preroll>,
-) -> Result<(), LiveError> {
+) -> Result<Option<Preroll>, LiveError> {
     let mut run = Run::new(worker, worker_output, context, limit);
     let mut stopped = false;
     loop {
@@ -144,7 +144,7 @@ pub fn work(
         }
     }
     run.finish(rings.stats()?);
-    Ok(())
+    Ok(preroll)
 }
 
 /// The tick of a packet, relative to the current tick.

@@ -472,8 +472,31 @@ fn invalid_triggers_are_errors_with_a_reason() {
         text(&sample()),
     ]);
     assert!(anonymous.stderr.contains("anonymisation"), "{}", anonymous.stderr);
-    let piped = weir_reads(["-c", text(&config), "-"], bursts(1, 5));
-    assert!(piped.stderr.contains("read twice"), "{}", piped.stderr);
+}
+
+/// What cannot be read again is kept in rings: the files of standard input have the packets of those of a capture.
+#[test]
+fn files_of_standard_input_begin_before_their_events() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = put(folder.path(), "x.pcap", &bursts(7, 20));
+    let keys =
+        "when = \"packets\"\nabove = 40\nover = \"1s\"\nrearm = \"3s\"\nbefore = \"3s\"\nafter = \"4s\"";
+    let written = |name: &str, read: &dyn Fn(&Path) -> Ran| {
+        let dumps = folder.path().join(name);
+        let config = put(folder.path(), "weir.toml", configuration(&dumps, keys).as_bytes());
+        let ran = read(&config).exits(0);
+        assert!(ran.text().contains("7 packet files of triggers"), "{name}: {}", ran.text());
+        let names = files(&dumps).into_iter().map(|(name, _)| name);
+        names.map(|name| (packets_of(&dumps.join(&name), ""), name)).collect::<Vec<_>>()
+    };
+    let expected = written("captures", &|config| weir(["-c", text(config), text(&capture)]));
+    assert_eq!(expected.len(), 7);
+    for workers in ["1", "2", "3"] {
+        let piped = written(workers, &|config| {
+            weir_reads(["-c", text(config), "--workers", workers, "-"], bursts(7, 20))
+        });
+        assert_eq!(piped, expected, "{workers} workers");
+    }
 }
 
 /// Captures of attacks, each with a trigger on floods: a file has all that the target receives from the first packet on.

@@ -6,13 +6,14 @@ use crate::drive::{Boundary, Destination, WhenFull};
 use crate::memory::{Charge, Room};
 use crate::resolved::Resolved;
 use crate::routes::{LEVELS, Routes};
+use crate::triggers::Preroll;
 use crossbeam_channel::{Sender, TrySendError};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_api::{AnswerId, SessionCount, Snapshot};
 use weir_engine::{Emitted, FlowIdentity, FlowRecord, Sink};
 use weir_proto::{FILES, Record};
-use weir_wire::Time;
+use weir_wire::{Batch, Time};
 
 /// Maximum bytes of records in a message, not counting the last record.
 const MAX_PACKED: usize = 256 << 10;
@@ -58,6 +59,8 @@ pub struct WorkerOutput {
     sessions: usize,
     /// Counts of a writer of files that ended since the last snapshot.
     files_ended: SessionCount,
+    /// The latest packets of a run over what cannot be read again, for triggers.
+    ring: Option<Preroll>,
 }
 
 impl WorkerOutput {
@@ -82,7 +85,19 @@ impl WorkerOutput {
             unsent_bytes: 0,
             sessions: 0,
             files_ended: SessionCount::default(),
+            ring: None,
         }
+    }
+
+    /// The ring, after the last packet.
+    pub fn into_ring(self) -> Option<Preroll> {
+        self.ring
+    }
+
+    /// Keeps the latest packets in a ring.
+    pub fn keep(mut self, ring: Option<Preroll>) -> Self {
+        self.ring = ring;
+        self
     }
 
     /// Begins with these destinations, and with the length of the intervals at whose ends open flows are delivered, if an output
@@ -284,8 +299,11 @@ impl Destination for WorkerOutput {
 
     fn boundary(&mut self, boundary: Boundary) {
         // The next unit may be long in coming.
-        if boundary == Boundary::Unit {
+        if let Boundary::Unit(last) = boundary {
             self.send_snapshots();
+            if let Some(ring) = &mut self.ring {
+                ring.take(Batch { bytes: &[], slots: &[] }, last);
+            }
         }
         let worker = self.worker;
         for (outlet, level) in self.routes.packets.iter_mut().zip(LEVELS) {
@@ -344,7 +362,12 @@ impl Sink for WorkerOutput {
                     open.push(flow);
                 }
             }
-            Emitted::Matching(packets) => self.kept += packets.len() as u64,
+            Emitted::Matching(packets) => {
+                self.kept += packets.len() as u64;
+                if let Some(ring) = &mut self.ring {
+                    ring.take(packets, packets.slots.last().map_or(Time(0), |slot| slot.time));
+                }
+            }
             Emitted::Record(flow, record, functions) => self.record(flow, record, functions),
             Emitted::Packets(packets, functions) => {
                 let (worker, when_full) = (self.worker, self.when_full);

@@ -2,13 +2,14 @@
 
 use super::packet_files::PacketWriters;
 use super::progress::Progress;
+use super::rings;
 use super::second_pass::SecondPass;
 use super::summary;
 use super::verbose;
 use super::{Exit, Run, complain};
 use crate::applies::{Links, Misfits};
 use crate::asked::Findings;
-use crate::collector::{Results, WorkerOutput, queue};
+use crate::collector::{Collector, Results, WorkerOutput, queue};
 use crate::drive::WhenFull;
 use crate::dump::For;
 use crate::inputs::{filter_options, report_read_errors};
@@ -17,8 +18,9 @@ use crate::offline::{self, Input};
 use crate::printer::print_until;
 use crate::privileges;
 use crate::report::written;
-use crate::triggers::{self, Board, Triggers};
+use crate::triggers::{self, Arrival, Board, Preroll, Triggers};
 use crate::windows;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir_capture::{Files, ReadAhead, ReadOptions};
@@ -73,10 +75,8 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     for complaint in &ahead.complaints {
         exit = exit.or(complain(Exit::Unreadable, complaint));
     }
-    if !run.request.triggers.is_empty() && files.may_wait() {
-        let text = "[[trigger]] needs captures that can be read twice: these are a pipe, or standard input";
-        return Err((Exit::Usage, text.to_owned()));
-    }
+    // What cannot be read again is kept in rings.
+    let has_rings = !run.request.triggers.is_empty() && files.may_wait();
     // Folders are created only if the captures can be read.
     let mut paths = run.paths();
     // The others are open.
@@ -98,18 +98,18 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let (to, from) = queue();
     let worker_output =
         |at| WorkerOutput::new(at, to.clone(), WhenFull::Wait, &room).to(&routes, run.open_every());
-    let worker_outputs = (0..workers).map(worker_output).collect();
-    drop((to, routes));
     let mut collector = run.collector(outputs, workers);
     collector.take_from(&room);
     collector.ask(Findings::default(), run.questions());
-    let mut triggers = Triggers::new(&run.request.triggers);
-    if let Some(beside) = &run.beside {
-        let board = Arc::new(Board::new(triggers.specs(), 0));
-        beside.hub.set_board(Arc::clone(&board));
-        triggers.show(board);
+    let mut prerolls = VecDeque::new();
+    if has_rings {
+        prerolls = rings::start(run, &mut collector, files.interfaces(), workers, Arrival::Read);
+    } else {
+        collect_triggers(run, &mut collector);
     }
-    collector.trigger(triggers);
+    let with_ring = |at| worker_output(at).keep(prerolls.pop_front());
+    let worker_outputs = (0..workers).map(with_ring).collect();
+    drop((to, routes));
     let pool = run.workers(workers, &run.turns);
     let progress = Progress::new(!options.quiet);
     let plan = run.plan();
@@ -123,8 +123,12 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
         stop: &run.signals.stop,
     };
     let outcome = std::thread::scope(|scope| {
-        let pass =
-            scope.spawn(|| offline::run(input, pool, worker_outputs, &|files| progress.watch(files)).0);
+        let pass = scope.spawn(|| {
+            let (outcome, outputs) =
+                offline::run(input, pool, worker_outputs, &|files| progress.watch(files));
+            let rings: Vec<Preroll> = outputs.into_iter().filter_map(WorkerOutput::into_ring).collect();
+            (outcome, rings)
+        });
         collector.run(&from);
         pass.join()
     });
@@ -133,16 +137,17 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     // Failures of the last packets are events of the run.
     let written = dumps.finish();
     let Results { mut total, failures, names, triggers } = collector.finish();
-    let Ok(outcome) = outcome else {
+    let Ok((outcome, mut rings)) = outcome else {
         return Err((Exit::Partial, "a worker failed: the results are partial".to_owned()));
     };
+    rings.iter_mut().for_each(Preroll::end);
     if let Some(second) = second {
         exit = exit.or(second.complete(&read, &outcome));
     }
     if let Some(Err(error)) = run.reports().map(written::at_end) {
         exit = exit.or(complain(Exit::Output, error));
     }
-    let of_triggers = write_triggered(run, &read, triggers);
+    let of_triggers = if has_rings { Ok(triggers.finish()) } else { write_triggered(run, &read, triggers) };
     total.ledger.time_jumps += outcome.jumps;
     total.ledger.late += outcome.late;
     total.ledger.capture.outside += outcome.files.outside().packets;
@@ -185,6 +190,17 @@ fn part_length(run: &Run) -> u64 {
     } else {
         interval
     }
+}
+
+/// Collects what triggers open, for another pass.
+fn collect_triggers(run: &Run, collector: &mut Collector) {
+    let mut triggers = Triggers::new(&run.request.triggers);
+    if let Some(beside) = &run.beside {
+        let board = Arc::new(Board::new(triggers.specs(), 0));
+        beside.hub.set_board(Arc::clone(&board));
+        triggers.show(board);
+    }
+    collector.trigger(triggers);
 }
 
 /// Writes the packets of what triggers have opened: the captures are read again.

@@ -3,6 +3,7 @@
 use super::lines::Lines;
 use super::packet_files::{Finished, PacketWriters};
 use super::reload::Reload;
+use super::rings;
 use super::screen::FullScreen;
 use super::summary;
 use super::{Exit, Run, complain};
@@ -12,17 +13,15 @@ use crate::asked::live::Asking;
 use crate::collector::{Collector, Emission, Message, Results, WorkerOutput, queue};
 use crate::drive::WhenFull;
 use crate::dump::{Ended, For};
-use crate::inputs::filter_options;
 use crate::live::Screen;
 use crate::memory::Room;
 use crate::online::{self, LiveClock};
 use crate::printer::Printer;
 use crate::privileges::{self, helper};
 use crate::report::written::Writing;
-use crate::triggers::{Board, LiveDumps, LiveWith, Preroll, Triggers};
+use crate::triggers::{Arrival, Preroll};
 use crate::web_service::Changes;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
@@ -69,14 +68,14 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     collector.emit_reports_when(if is_one { Emission::WhenOver } else { Emission::WhenNextBegins });
     let clock = LiveClock::start();
     run.desk.starts_with(routes.clone());
-    let mut threads: Vec<JoinHandle<Result<(), LiveError>>> = Vec::new();
+    let mut threads: Vec<JoinHandle<Result<Option<Preroll>, LiveError>>> = Vec::new();
     // A service continues when its interface returns. On the command line a run ends when all its interfaces are
     // removed.
     let waits = run.beside.is_some();
     let removed = Arc::new(AtomicBool::new(false));
     // Others may follow them.
     let judges_drops = !run.request.triggers.is_empty();
-    let mut prerolls = trigger(run, &mut collector, &interfaces, workers);
+    let mut prerolls = rings::start(run, &mut collector, &interfaces, workers, Arrival::Live);
     for (at, (rings, worker)) in rings.into_iter().zip(run.workers(workers, &run.turns)).enumerate() {
         let worker_output = WorkerOutput::new(at, to.clone(), WhenFull::Shed, &room);
         let worker_output = worker_output.to(&routes, run.open_every());
@@ -113,9 +112,10 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     }
     // The orders hold a sender to the packet file, whose writer ends after the last sender.
     run.desk.close();
+    let mut rings: Vec<Preroll> = Vec::new();
     for thread in threads {
         match thread.join() {
-            Ok(Ok(())) => {}
+            Ok(Ok(ring)) => rings.extend(ring),
             Ok(Err(error)) => exit = exit.or(complain(Exit::Unreadable, error)),
             Err(_) => exit = exit.or(complain(Exit::Partial, "a worker failed: the results are partial")),
         }
@@ -135,6 +135,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     // Failures of the last packets are events of the run.
     let written = writers.finish();
     let Results { total, failures, names, triggers } = collector.finish();
+    rings.iter_mut().for_each(Preroll::end);
     if let Some(Err(error)) = reports.map(Writing::finish) {
         exit = exit.or(complain(Exit::Output, error));
     }
@@ -150,38 +151,6 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     }
     exit = exit.or(print_last(run, summary::text(run, &facts, &load, None)));
     Ok(run.conclude(exit, &facts.total, failures.len()))
-}
-
-/// Starts what triggers need. Returns the part of each worker; empty without triggers.
-fn trigger(
-    run: &Run,
-    collector: &mut Collector,
-    interfaces: &[InterfaceInfo],
-    workers: usize,
-) -> VecDeque<Preroll> {
-    if run.request.triggers.is_empty() {
-        return VecDeque::new();
-    }
-    let mut triggers = Triggers::new(&run.request.triggers);
-    let board = Arc::new(Board::new(triggers.specs(), workers));
-    let (dumps, prerolls) = LiveDumps::start(LiveWith {
-        triggers: triggers.specs(),
-        workers,
-        memory: run.division.prerolls,
-        desk: &run.desk,
-        options: filter_options(run.options.strict_bpf, run.options.inner, run.options.snaplen),
-        interval: run.request.interval,
-        interfaces,
-        failures: run.failures.clone(),
-        board: &board,
-    });
-    if let Some(beside) = &run.beside {
-        beside.hub.set_board(Arc::clone(&board));
-    }
-    triggers.show(board);
-    triggers.write_at_once(dumps);
-    collector.trigger(triggers);
-    prerolls.into()
 }
 
 /// Refuses an expression that cannot match on any link. If it can match on some links, warns about the others.

@@ -11,6 +11,7 @@ pub mod plan;
 mod progress;
 mod reload;
 mod request;
+mod rings;
 mod screen;
 mod second_pass;
 mod servers;
@@ -35,7 +36,7 @@ use crate::events::{Mutes, NewSignatures};
 use crate::exit::{Exit, complain};
 use crate::failures::Failures;
 use crate::fields;
-use crate::inputs::{filter_options, netmask};
+use crate::inputs::{filter_options, may_wait, netmask};
 use crate::interfaces;
 use crate::memory::{self, Division, Work, list_rows};
 use crate::online::LiveClock;
@@ -229,7 +230,7 @@ impl Run {
                 &plan,
                 [may_write, configuration.is_some()].map(|may| is_live && may),
             ),
-            has_triggers: is_live && !request.triggers.is_empty(),
+            has_triggers: (is_live || may_wait(&request.inputs)) && !request.triggers.is_empty(),
             lists: plan.memory(request.workers),
         };
         let division = Division::new(request.memory, &work).map_err(|error| (Exit::Usage, error))?;

@@ -3,7 +3,7 @@
 
 use super::file::{DumpFile, Wanted};
 use super::kept::{Kept, Removed, remove_oldest};
-use super::orders::{LATE, Order, Orders, Shipment};
+use super::orders::{Arrival, LATE, Order, Orders, Shipment};
 use super::preroll::{Preroll, Ring, queued, snaplen_of};
 use super::{Board, Opened, Outcome, TriggerSpec};
 use crate::desk::Desk;
@@ -64,15 +64,36 @@ pub struct LiveWith<'r> {
     pub failures: Failures,
     /// What the triggers do at present.
     pub board: &'r Arc<Board>,
+    /// How packets come.
+    pub arrival: Arrival,
 }
 
 impl LiveDumps {
     /// Starts the writer. Returns the part of each worker.
     pub fn start(with: LiveWith<'_>) -> (Self, Vec<Preroll>) {
-        let LiveWith { triggers, workers, memory, desk, options, interval, interfaces, failures, board } =
-            with;
+        let LiveWith {
+            triggers,
+            workers,
+            memory,
+            desk,
+            options,
+            interval,
+            interfaces,
+            failures,
+            board,
+            arrival,
+        } = with;
         let (to, from) = crossbeam_channel::bounded(QUEUE);
         let room = queued(memory);
+        let span = triggers.iter().map(|trigger| trigger.dump.before).max().unwrap_or_default();
+        let snaplen = snaplen_of(triggers.iter().map(Arc::as_ref));
+        // An interval has ended when its event begins, and its packets are wanted.
+        let over = triggers.iter().filter_map(|trigger| trigger.over()).max().unwrap_or(interval);
+        let span = match arrival {
+            Arrival::Live => span + over + 2 * LATE,
+            // Workers may be far ahead of the decision.
+            Arrival::Read => u64::MAX,
+        };
         let orders = Arc::new(Orders {
             board: Arc::clone(board),
             latest: AtomicU64::new(0),
@@ -81,12 +102,8 @@ impl LiveDumps {
             ledger: Mutex::default(),
             waiting: AtomicUsize::new(0),
             room,
+            arrival,
         });
-        let span = triggers.iter().map(|trigger| trigger.dump.before).max().unwrap_or_default();
-        let snaplen = snaplen_of(triggers.iter().map(Arc::as_ref));
-        // An interval has ended when its event begins, and its packets are wanted.
-        let over = triggers.iter().filter_map(|trigger| trigger.over()).max().unwrap_or(interval);
-        let span = span + over + 2 * LATE;
         let each = (memory - room) / workers.max(1);
         let ring = || Ring::new(each, span, snaplen);
         let parts = (0..workers).map(|worker| Preroll::new(worker, ring(), &orders)).collect();
@@ -143,10 +160,7 @@ impl LiveDumps {
     /// Ends the files, after the workers have ended.
     pub fn finish(self) -> Outcome {
         let Self { orders, failed, thread, .. } = self;
-        // The writer ends when nothing more can come: it holds the orders itself.
-        for order in orders.open.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            order.is_done.store(true, Ordering::Relaxed);
-        }
+        // The writer holds the orders itself, and ends when it has taken all that was sent.
         orders.latest.store(u64::MAX, Ordering::Release);
         let mut outcome = thread.join().unwrap_or_default();
         outcome.failed.extend(failed);
@@ -269,7 +283,13 @@ impl Writer {
 
     /// Writes the packets that need not wait for a worker, and closes files that have all.
     fn write(&mut self, is_end: bool) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        let now = match self.orders.arrival {
+            Arrival::Live => {
+                SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
+            }
+            // The times of the workers alone count.
+            Arrival::Read => 0,
+        };
         for at in (0..self.files.len()).rev() {
             let Some(one) = self.files.get_mut(at) else { continue };
             if !one.write(now, &self.interfaces, is_end) {
@@ -277,7 +297,10 @@ impl Writer {
             }
             one.look();
             one.show(&self.orders.board);
-            let is_over = now > one.order.wanted.until.saturating_add(2 * LATE);
+            let is_over = match self.orders.arrival {
+                Arrival::Live => now > one.order.wanted.until.saturating_add(2 * LATE),
+                Arrival::Read => one.is_passed(),
+            };
             let (_, intervals) = *self.orders.ledger.lock().unwrap_or_else(PoisonError::into_inner);
             let is_full = one.file.as_ref().is_some_and(DumpFile::is_full);
             let is_counted = is_full && *one.full_since.get_or_insert(intervals) + 1 < intervals;
@@ -348,6 +371,12 @@ impl Writing {
             None => drop(order.lost.fetch_add(batch.slots.len() as u64, Ordering::Relaxed)),
         });
         true
+    }
+
+    /// Whether all workers have passed its end.
+    fn is_passed(&self) -> bool {
+        let end = self.order.wanted.until.saturating_add(LATE);
+        self.reached.iter().all(|time| time.is_some_and(|time| time.0 >= end))
     }
 
     /// Shows where the file is written, once.

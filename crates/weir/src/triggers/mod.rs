@@ -17,6 +17,7 @@ pub use again::{Captures, write_files};
 pub use board::{Board, State};
 pub use kept::{files_of, time_of};
 pub use live::{LiveDumps, LiveWith};
+pub use orders::Arrival;
 pub use preroll::{Preroll, held, snaplen_of};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,12 +6,16 @@ use crate::dump::memory;
 use crossbeam_channel::Sender;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use weir_api::Ledger;
 use weir_engine::Plan;
 use weir_wire::{PacketBuf, Time};
 
 /// Nanoseconds after which a packet is written even if a worker has not reached its time, and after its last time a file is closed.
 pub const LATE: u64 = 1_000_000_000;
+
+/// Time between two looks at a full queue.
+const PATIENCE: Duration = Duration::from_millis(1);
 
 /// A file that workers send packets to.
 pub struct Order {
@@ -64,6 +68,17 @@ pub struct Orders {
     pub waiting: AtomicUsize,
     /// See `waiting`.
     pub room: usize,
+    /// How packets come.
+    pub arrival: Arrival,
+}
+
+/// How the packets of a run come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Arrival {
+    /// When they are sent: they cannot wait, and their time is that of the system.
+    Live,
+    /// When they are read: they wait, and their time is that of a capture.
+    Read,
 }
 
 impl Orders {
@@ -79,9 +94,18 @@ impl Orders {
         new
     }
 
-    /// Sends packets to the writer. Where the queue has no room, they are lost and counted.
+    /// Sends packets to the writer. Where the queue has no room, packets that cannot wait are lost and counted.
     pub fn ship(&self, shipment: Shipment) {
         let (bytes, packets) = (memory(&shipment.packets), shipment.packets.slots.len() as u64);
+        if self.arrival == Arrival::Read {
+            while self.waiting.load(Ordering::Relaxed) > self.room {
+                std::thread::sleep(PATIENCE);
+            }
+            self.waiting.fetch_add(bytes, Ordering::Relaxed);
+            // The writer outlives the workers.
+            let _ = self.to.send(shipment);
+            return;
+        }
         let order = Arc::clone(&shipment.order);
         let before = self.waiting.fetch_add(bytes, Ordering::Relaxed);
         if before + bytes > self.room && packets > 0 || self.to.try_send(shipment).is_err() {

@@ -146,13 +146,20 @@ impl Preroll {
             self.ship(&order, self.ring.since(order.wanted.from), Time(0));
             self.open.push(order);
         }
-        self.open.retain(|order| !order.is_done() && now.0 < order.wanted.until.saturating_add(LATE));
         for order in &self.open {
             self.ship(order, batch.packets(), now);
         }
+        self.open.retain(|order| !order.is_done() && now.0 < order.wanted.until.saturating_add(LATE));
         self.ring.complete_from.get_or_insert(now);
         self.ring.push(batch);
         self.orders.board.reaches(self.worker, self.ring.reach(now));
+    }
+
+    /// Sends what files ask for that were opened since, after the last packet.
+    pub fn end(&mut self) {
+        for order in self.orders.since(&mut self.read) {
+            self.ship(&order, self.ring.since(order.wanted.from), Time(u64::MAX));
+        }
     }
 
     /// Sends the packets that a file asks for.
