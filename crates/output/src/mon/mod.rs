@@ -15,6 +15,7 @@
 //! | `hs_stat` | number of keys inserted into the first list of flows |
 //! | `ircstats` | irc, of `topn_irc`: joins, pings, pongs and messages of all channels, each with a colon after it |
 //! | `syn_list`, `icmp_errorlist`, `udperror_list` | syn, icmperror and udp, of `topn_syn`, `topn_icmperror` and `topn_udperror` |
+//! | `ip_scan`, `ip_portscan`, `tcp_portscan`, `udp_portscan` | fanout, of `topn_scans` and `topn_port_scans` |
 //! | `tworm` | number of hosts in portreport.txt, a further file beside `topn_syn` |
 //!
 //! Over files (when existing logs are replaced) it covers the whole run, as the probe with `-r` does; live, the last
@@ -24,6 +25,7 @@
 //! are in brackets with dots for colons.
 
 mod hosts;
+mod scans;
 mod worms;
 
 pub use worms::{WormCount, WormOrder, Worms};
@@ -166,6 +168,7 @@ fn mon_lite(snapshot: &Snapshot, dialect: Dialect, worms: &Worms, restarted: boo
         }
     }));
     lines.extend(in_no_chart().filter_map(|answer| hosts::line(answer, worms.order)));
+    lines.extend(in_no_chart().flat_map(scans::lines));
     lines.extend(in_no_chart().find_map(worms::list).map(|table| worms::line(table, worms)));
     lines.iter().fold(String::new(), |all, line| all + line + "\n")
 }

@@ -188,6 +188,59 @@ fn read_hosts(line: &str) -> Vec<(IpAddr, Vec<u64>)> {
     hosts
 }
 
+/// A list of `fanout` with rows of host, kind and distinct values.
+fn fanout(by: &str, rows: &[(&str, &str, std::ops::Range<u16>)]) -> Reading {
+    let call = FunctionCall::new("fanout").with("by", by).with("show", 2);
+    let mut built = FunctionSpec::find("fanout").unwrap().call(&call, 1_u64).unwrap();
+    let Reading::Table(empty) = built.take() else { panic!("a table") };
+    let row = |(source, kind, range): &(&str, &str, std::ops::Range<u16>)| {
+        let value = |column: &weir_api::TableColumn| {
+            let mut seen = DistinctValues::default();
+            range.clone().for_each(|value| _ = seen.add(value.into()));
+            match column.fold {
+                Fold::Distinct => Folded::Distinct(seen),
+                fold => folded(fold, 0),
+            }
+        };
+        let key = vec![Datum::Address(ip(source)), Datum::Text((*kind).into())];
+        TableRow { key, values: empty.schema.columns.iter().map(value).collect(), error: 0 }
+    };
+    Reading::Table(Table::new(empty.schema.clone(), 16, rows.iter().map(row).collect(), 0))
+}
+
+/// What a host tries in two ways counts once, and each list has its kinds of probes.
+#[test]
+fn hosts_that_reach_for_many_are_in_four_lines() {
+    let addresses = [("10.0.0.1", "syn", 0..20), ("10.0.0.1", "udp", 10..30), ("2001:db8::1", "arp", 0..5)];
+    let ports = [
+        ("10.0.0.1", "syn", 0..20),
+        ("10.0.0.1", "fin", 5..25),
+        ("10.0.0.1", "udp", 20..40),
+        ("10.0.0.2", "udp", 0..50),
+        ("10.0.0.3", "sctp", 0..3),
+        ("10.0.0.4", "ip", 0..60),
+    ];
+    let mut snapshot = snapshot();
+    snapshot.answers.extend([
+        answer("topn_scans", None, "fanout", fanout("addresses", &addresses)),
+        answer("topn_port_scans", None, "fanout", fanout("ports", &ports)),
+        answer("mine", None, "fanout", fanout("ports", &ports)),
+    ]);
+    for dialect in [Dialect::Probe, Dialect::Paper] {
+        let text = mon_lite(&snapshot, dialect, &Worms::default(), false);
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("scan:")).collect();
+        assert_eq!(
+            lines,
+            [
+                "ip_scan: 2 : 10.0.0.1:30: [2001.db8..1]:5:",
+                "ip_portscan: 2 : 10.0.0.2:50: 10.0.0.1:40:",
+                "tcp_portscan: 1 : 10.0.0.1:25:",
+                "udp_portscan: 2 : 10.0.0.2:50: 10.0.0.1:20:",
+            ]
+        );
+    }
+}
+
 /// A line of portreport.txt: host, flags, the two percentages, the four pairs and the target, as text, and the ports.
 fn read_signature(line: &str) -> (String, Vec<String>, Vec<(u64, u64)>) {
     let mut parts = line.split_whitespace();
