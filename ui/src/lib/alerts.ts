@@ -132,7 +132,7 @@ const RULES: Record<string, Rule> = {
     filled: (event) => `${plural(of(event, 'flows'), 'flow')} with ${plural(of(event, 'bytes'), 'byte')}`,
   },
   changed_series: {
-    rule: 'in an hour, now is a quarter beyond all weeks before, at least twice or at most half of their median, and over 3.5 robust standard deviations from it',
+    rule: 'now is a quarter beyond all weeks before, at least twice or at most half their median, and 3.5 robust deviations from it',
     filled: (event) => {
       const [now, median] = [of(event, 'now'), of(event, 'median')];
       const range = `least ${exact(of(event, 'least'))}, greatest ${exact(of(event, 'greatest'))} of ${plural(of(event, 'weeks'), 'week')}`;
