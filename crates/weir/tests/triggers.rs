@@ -534,6 +534,65 @@ fn captures_of_attacks_trip_their_triggers() {
     println!("{skipped} of 4 captures of attacks were not there and are skipped");
 }
 
+/// Sends the frames of a capture (classic pcap, microseconds, little-endian) over an interface, at their own times.
+const REPLAY: &str = "
+import socket, struct, sys, time
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+link.bind((sys.argv[1], 0))
+data, at, begun, first = open(sys.argv[2], 'rb').read(), 24, time.time(), None
+while at + 16 <= len(data):
+    seconds, micros, length, _ = struct.unpack_from('<IIII', data, at)
+    when = seconds + micros / 1e6
+    first = when if first is None else first
+    time.sleep(max(0, when - first - (time.time() - begun)))
+    link.send(data[at + 16:at + 16 + length])
+    at += 16 + length
+";
+
+/// The captures of attacks, replayed over a link at their own speed, trip their triggers, and the files begin with the first packet.
+#[test]
+fn attacks_over_a_link_trip_their_triggers() {
+    let data = root().join("../shared/data/ddos");
+    let mut skipped = 0;
+    for (name, above) in [
+        ("pkt.TCP.synflood.spoofed.pcap", 100),
+        ("amp.TCP.reflection.SYNACK.pcap", 100),
+        ("amp.UDP.isakmp.pcap", 100),
+        ("amp.dns.RRSIG.fragmented.pcap", 40),
+    ] {
+        let capture = data.join(name);
+        let Some(net) = Net::new() else { return };
+        if !capture.is_file() {
+            skipped += 1;
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let dumps = folder.path().join("dumps");
+        let keys = format!(
+            "when = \"flood\"\nabove = {above}\nover = \"1s\"\nbefore = \"20s\"\nfilter = \"dst host {{host}}\""
+        );
+        let config = put(folder.path(), "weir.toml", configuration(&dumps, &keys).as_bytes());
+        let run = ["-i", "far", "-c", text(&config), "--workers", "2", "--user", "root"];
+        // Some frames are larger than Ethernet's.
+        net.ip(&net.here, &["link", "set", "near", "mtu", "9000"]);
+        net.ip(&net.there, &["link", "set", "far", "mtu", "9000"]);
+        let child = net.start(&run);
+        let sent = net.inside(&net.here, "python3").args(["-c", REPLAY, "near", text(&capture)]).status();
+        assert!(sent.unwrap().success());
+        let is_begun = || dumps.exists() && !files(&dumps).is_empty();
+        assert!(eventually(is_begun), "{name}: no file");
+        // The other rows of the list are judged with the end of their second.
+        thread::sleep(Duration::from_millis(1_500));
+        signal(&child, "INT");
+        let ran = finish(child).exits(130);
+        let all = packets_of(&capture, "dst host 10.10.10.10");
+        for (file, _) in files(&dumps) {
+            assert_eq!(packets_of(&dumps.join(&file), ""), all, "{name}: {file}\n{}", ran.text());
+        }
+    }
+    println!("{skipped} of 4 captures of attacks were not there and are skipped");
+}
+
 /// Over a link, a file begins with packets from before its event, whichever worker had them.
 #[test]
 fn a_file_of_a_link_begins_before_its_event() {
