@@ -4,6 +4,7 @@
 //! finds the pairs that may have [`MIN_FLOWS`], of which no pair is missed; then the begins and bytes of these pairs alone are held.
 //! The numbers of a pair are exact. docs/anomalies.md has the formula.
 
+use crate::median::median;
 use crate::{Store, StoreError, StoredFlow, TimeRange};
 use foldhash::fast::FixedState;
 use std::collections::HashMap;
@@ -423,16 +424,6 @@ impl Shape {
     /// 1 - deviation / median, at least 0.
     fn sharpness(&self) -> f64 {
         if self.median > 0.0 { (1.0 - self.deviation / self.median).max(0.0) } else { 0.0 }
-    }
-}
-
-/// The median of sorted values; 0 of none.
-fn median(sorted: &[f64]) -> f64 {
-    let at = |place: usize| sorted.get(place).copied().unwrap_or_default();
-    let half = sorted.len() / 2;
-    match sorted.len() % 2 {
-        0 if half > 0 => f64::midpoint(at(half - 1), at(half)),
-        _ => at(half),
     }
 }
 

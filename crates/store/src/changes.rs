@@ -2,13 +2,14 @@
 //!
 //! docs/anomalies.md has the rule and its sources.
 
+use crate::median::median;
 use crate::{Steps, Store, StoreError, TimeRange};
 
 /// The weeks before an hour that it is compared with.
 pub const WEEKS: u64 = 4;
 /// With fewer weeks nothing has changed.
 pub const MIN_WEEKS: usize = 2;
-/// A value is so many robust standard deviations from the median, at least.
+/// Least distance of a value from the median, in robust standard deviations.
 const DEVIATIONS: f64 = 3.5;
 /// The standard deviation of a normal distribution, in its median absolute deviations.
 const DEVIATION: f64 = 1.4826;
@@ -20,7 +21,7 @@ const MARGIN: f64 = 1.25;
 const MIN_PACKETS: f64 = 1.0;
 /// A value differs from the median by at least 10 kbit/s.
 const MIN_BITS: f64 = 10_000.0;
-/// An hour counts if so many of its seconds were watched.
+/// Least number of watched seconds of an hour that counts.
 const MIN_SECONDS: f64 = 3_240.0;
 const HOUR: u64 = 3_600_000_000_000;
 const WEEK: u64 = 7 * 24 * HOUR;
@@ -152,16 +153,6 @@ fn judge(now: f64, mut weeks: Vec<f64>, least: f64) -> Option<Values> {
     let is_far = distance > DEVIATIONS * DEVIATION * median(&weeks);
     let is_much = distance >= least && values.factor() >= FACTOR;
     (is_beyond && is_far && is_much).then_some(values)
-}
-
-/// The median of sorted values; 0 of none.
-fn median(sorted: &[f64]) -> f64 {
-    let at = |place: usize| sorted.get(place).copied().unwrap_or_default();
-    let half = sorted.len() / 2;
-    match sorted.len() % 2 {
-        0 if half > 0 => f64::midpoint(at(half - 1), at(half)),
-        _ => at(half),
-    }
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ pub mod label;
 pub mod listed;
 mod loan;
 pub mod marks;
+mod median;
 pub mod moment;
 pub mod narrowed;
 mod news;
