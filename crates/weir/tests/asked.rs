@@ -141,7 +141,7 @@ fn new_ones_are_at_home_and_their_number_is_bounded() {
     assert_eq!(subjects(&findings(folder.path(), &packets, config, "alone", "2")), []);
 }
 
-/// An hour of each of some weeks, with so many datagrams to port 53 in each, and 1,800 to port 123.
+/// An hour of each of some weeks, with a number of datagrams to port 53 for each week, and 1,800 to port 123.
 fn weeks(numbers: &[u64]) -> Packets {
     let mut packets = Vec::new();
     for (number, week) in numbers.iter().rev().zip(0..) {

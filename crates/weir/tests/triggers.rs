@@ -499,9 +499,9 @@ fn files_of_standard_input_begin_before_their_events() {
     }
 }
 
-/// Captures of attacks, each with a trigger on floods: a file has all that the target receives from the first packet on.
-#[test]
-fn captures_of_attacks_trip_their_triggers() {
+/// Calls `each` with the capture of each attack, its configuration, the directory of the files of a trigger on floods, and the number of
+/// files.
+fn each_attack(mut each: impl FnMut(&Path, &Path, &Path, usize)) {
     let data = root().join("../shared/data/ddos");
     let mut skipped = 0;
     for (name, above, number) in [
@@ -523,15 +523,27 @@ fn captures_of_attacks_trip_their_triggers() {
             "when = \"flood\"\nabove = {above}\nover = \"1s\"\nbefore = \"20s\"\nfilter = \"dst host {{host}}\""
         );
         let config = put(folder.path(), "weir.toml", configuration(&dumps, &keys).as_bytes());
-        let ran = weir(["-c", text(&config), text(&capture)]).exits(0);
-        let written = files(&dumps);
-        assert_eq!(written.len(), number, "{name}: {}", ran.text());
-        let all = packets_of(&capture, "dst host 10.10.10.10");
-        for (file, _) in &written {
-            assert_eq!(packets_of(&dumps.join(file), ""), all, "{name}: {file}");
-        }
+        each(&capture, &config, &dumps, number);
     }
     println!("{skipped} of 4 captures of attacks were not there and are skipped");
+}
+
+/// Checks that each file has all that the target receives. Returns the number of files.
+fn has_whole_attack(capture: &Path, dumps: &Path, ran: &Ran) -> usize {
+    let (written, all) = (files(dumps), packets_of(capture, "dst host 10.10.10.10"));
+    for (file, _) in &written {
+        assert_eq!(packets_of(&dumps.join(file), ""), all, "{capture:?}: {file}\n{}", ran.text());
+    }
+    written.len()
+}
+
+/// Captures of attacks, each with a trigger on floods: a file has all that the target receives from the first packet on.
+#[test]
+fn captures_of_attacks_trip_their_triggers() {
+    each_attack(|capture, config, dumps, number| {
+        let ran = weir(["-c", text(config), text(capture)]).exits(0);
+        assert_eq!(has_whole_attack(capture, dumps, &ran), number, "{capture:?}: {}", ran.text());
+    });
 }
 
 /// Sends the frames of a capture (classic pcap, microseconds, little-endian) over an interface, at their own times.
@@ -552,45 +564,22 @@ while at + 16 <= len(data):
 /// The captures of attacks, replayed over a link at their own speed, trip their triggers, and the files begin with the first packet.
 #[test]
 fn attacks_over_a_link_trip_their_triggers() {
-    let data = root().join("../shared/data/ddos");
-    let mut skipped = 0;
-    for (name, above) in [
-        ("pkt.TCP.synflood.spoofed.pcap", 100),
-        ("amp.TCP.reflection.SYNACK.pcap", 100),
-        ("amp.UDP.isakmp.pcap", 100),
-        ("amp.dns.RRSIG.fragmented.pcap", 40),
-    ] {
-        let capture = data.join(name);
+    each_attack(|capture, config, dumps, _| {
         let Some(net) = Net::new() else { return };
-        if !capture.is_file() {
-            skipped += 1;
-            continue;
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let dumps = folder.path().join("dumps");
-        let keys = format!(
-            "when = \"flood\"\nabove = {above}\nover = \"1s\"\nbefore = \"20s\"\nfilter = \"dst host {{host}}\""
-        );
-        let config = put(folder.path(), "weir.toml", configuration(&dumps, &keys).as_bytes());
-        let run = ["-i", "far", "-c", text(&config), "--workers", "2", "--user", "root"];
+        let run = ["-i", "far", "-c", text(config), "--workers", "2", "--user", "root"];
         // Some frames are larger than Ethernet's.
         net.ip(&net.here, &["link", "set", "near", "mtu", "9000"]);
         net.ip(&net.there, &["link", "set", "far", "mtu", "9000"]);
         let child = net.start(&run);
-        let sent = net.inside(&net.here, "python3").args(["-c", REPLAY, "near", text(&capture)]).status();
+        let sent = net.inside(&net.here, "python3").args(["-c", REPLAY, "near", text(capture)]).status();
         assert!(sent.unwrap().success());
-        let is_begun = || dumps.exists() && !files(&dumps).is_empty();
-        assert!(eventually(is_begun), "{name}: no file");
+        let is_begun = || dumps.exists() && !files(dumps).is_empty();
+        assert!(eventually(is_begun), "{capture:?}: no file");
         // The other rows of the list are judged with the end of their second.
         thread::sleep(Duration::from_millis(1_500));
         signal(&child, "INT");
-        let ran = finish(child).exits(130);
-        let all = packets_of(&capture, "dst host 10.10.10.10");
-        for (file, _) in files(&dumps) {
-            assert_eq!(packets_of(&dumps.join(&file), ""), all, "{name}: {file}\n{}", ran.text());
-        }
-    }
-    println!("{skipped} of 4 captures of attacks were not there and are skipped");
+        has_whole_attack(capture, dumps, &finish(child).exits(130));
+    });
 }
 
 /// Over a link, a file begins with packets from before its event, whichever worker had them.
