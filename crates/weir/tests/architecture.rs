@@ -118,7 +118,7 @@ fn links_between_documents_refer_to_existing_files() {
 }
 
 /// The crates without a clock, a socket, a file or a thread.
-const LOGIC: [&str; 7] = ["wire", "api", "filter", "flow", "proto", "engine", "anon"];
+const LOGIC: [&str; 8] = ["wire", "api", "filter", "flow", "proto", "detect", "engine", "anon"];
 
 #[test]
 fn the_logic_denies_clocks_sockets_files_and_threads() {

@@ -1,0 +1,133 @@
+//! Keywords whose rules are refused, each with its reason.
+
+use super::row::{Group, Keyword, Meaning};
+
+pub(super) fn keywords() -> Vec<Keyword> {
+    let row = |(reason, names): &(&'static str, &'static [&'static str])| {
+        let reason = *reason;
+        names.iter().map(move |name| refused(name, reason)).collect::<Vec<_>>()
+    };
+    ROWS.iter().flat_map(row).collect()
+}
+
+fn refused(name: &'static str, reason: &'static str) -> Keyword {
+    Keyword {
+        name,
+        old_names: &[],
+        group: Group::Protocol,
+        help: reason,
+        arguments: "",
+        accepted: &[],
+        refused: &[],
+        meaning: Meaning::Refused(reason),
+    }
+}
+
+/// Why, and what.
+const ROWS: &[(&str, &[&str])] = &[
+    ("scripts of the user would run in the pass", &["lua", "luajit", "luaxform"]),
+    ("Weir changes no packet", &["replace"]),
+    ("Weir looks at every packet of a flow", &["bypass"]),
+    ("frames of protocols are not searched", &["frame"]),
+    (
+        "no parser reads calls of DCE/RPC for rules",
+        &["dcerpc.iface", "dcerpc.opnum", "dcerpc.stub_data", "dce_iface", "dce_opnum", "dce_stub_data"],
+    ),
+    (
+        "no parser reads frames of HTTP/2 for rules",
+        &[
+            "http2.errorcode",
+            "http2.frametype",
+            "http2.header_name",
+            "http2.headers",
+            "http2.priority",
+            "http2.settings",
+            "http2.size_update",
+            "http2.window",
+        ],
+    ),
+    ("NFS is identified and not read", &["nfs.version", "nfs_procedure", "nfs_version", "rpc"]),
+    (
+        "IKE is identified and not read",
+        &[
+            "ike.chosen_sa_attribute",
+            "ike.exchtype",
+            "ike.init_spi",
+            "ike.key_exchange_payload",
+            "ike.key_exchange_payload_length",
+            "ike.nonce_payload",
+            "ike.nonce_payload_length",
+            "ike.resp_spi",
+            "ike.vendor",
+        ],
+    ),
+    ("DNP3 is identified and not read", &["dnp3.data", "dnp3_data", "dnp3_func", "dnp3_ind", "dnp3_obj"]),
+    (
+        "EtherNet/IP is identified and not read",
+        &[
+            "cip_service",
+            "enip_command",
+            "enip.status",
+            "enip.command",
+            "enip.revision",
+            "enip.product_name",
+            "enip.service_name",
+        ],
+    ),
+    ("functions of Modbus are not read for rules", &["modbus"]),
+    (
+        "chunks of SCTP are not searched",
+        &["sctp.chunk_cnt", "sctp.chunk_data", "sctp.chunk_type", "sctp.hdr", "sctp.vtag"],
+    ),
+    (
+        "descriptions of sessions (SDP) are not searched",
+        &[
+            "sdp.attribute",
+            "sdp.bandwidth",
+            "sdp.connection_data",
+            "sdp.email",
+            "sdp.encryption_key",
+            "sdp.media.connection_data",
+            "sdp.media.encryption_key",
+            "sdp.media.media",
+            "sdp.media.media_info",
+            "sdp.media.session_info",
+            "sdp.origin",
+            "sdp.phone_number",
+            "sdp.repeat_time",
+            "sdp.session_info",
+            "sdp.session_name",
+            "sdp.time",
+            "sdp.timezone",
+            "sdp.uri",
+        ],
+    ),
+    ("captures of expressions are not kept", &["flowvar", "pktvar", "hostvar"]),
+    ("the entropy of a buffer is not computed", &["entropy"]),
+    (
+        "flags of MQTT are not read for rules",
+        &["mqtt.flags", "mqtt.connect.flags", "mqtt.connack.session_present"],
+    ),
+    (
+        "Kerberos errors and tickets are not read for rules",
+        &["krb5_err_code", "krb5.weak_encryption", "krb5.ticket_encryption"],
+    ),
+    ("the dialect of SMB is not read for rules", &["smb.version"]),
+    ("traps of SNMP are not read for rules", &["snmp.trap_address"]),
+    ("times and sources of NTP are not read for rules", &["ntp.reference_id"]),
+    ("the modes of FTP are not read for rules", &["ftp.mode", "ftp.reply_received"]),
+    ("handshakes of QUIC are hashed as JA3 and JA4 alone", &["quic.cyu.hash", "quic.cyu.string"]),
+    ("frames of WebSocket have no mask and flags here", &["websocket.mask", "websocket.flags"]),
+    (
+        "tags of VLANs are not tested by rules; an expression of pcap-filter tests them",
+        &["vlan.id", "vlan.layers"],
+    ),
+    (
+        "addresses of Ethernet are not tested by rules; an expression of pcap-filter tests them",
+        &["ether.hdr"],
+    ),
+    ("protocols of nDPI are not identified", &["ndpi-protocol", "ndpi-risk"]),
+    ("labels of traffic are not kept", &["traffic_id", "traffic_label"]),
+    ("codes of responses of mDNS and LLMNR are not read for rules", &["llmnr.rcode", "mdns.rcode"]),
+    ("IGMP is not read", &["igmp.hdr", "igmp.type"]),
+];

@@ -1,0 +1,284 @@
+//! Rule files, read into one set. A rule that is refused takes no other with it.
+
+use crate::builder::Builder;
+use crate::fault::Fault;
+use crate::keyword;
+use crate::rule::Rule;
+use crate::sets::{Lists, Variables};
+use crate::sources::Sources;
+use crate::state::BitAction;
+use crate::text::{MAX_RULE_BYTES, NotRules, RuleText, rule_texts};
+use crate::value::Value;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// A rule file.
+#[derive(Clone, Copy, Debug)]
+pub struct RuleFile<'a> {
+    /// Its name for messages.
+    pub name: &'a str,
+    /// Its content.
+    pub bytes: &'a [u8],
+}
+
+/// Where a rule is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Origin {
+    /// The name of its file.
+    pub file: Arc<str>,
+    /// Its line, from 1.
+    pub line: usize,
+    /// The column of what is meant, in bytes from 1.
+    pub column: usize,
+}
+
+/// A rule that is in force.
+#[derive(Clone, Debug)]
+pub struct LoadedRule {
+    /// The rule.
+    pub rule: Arc<Rule>,
+    /// Where it is.
+    pub origin: Origin,
+}
+
+/// A rule that is not in force, or a file that cannot be read as rules.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// Where the fault is.
+    pub origin: Origin,
+    /// The sid of the rule, where it can be read.
+    pub sid: Option<u32>,
+    /// The fault. Its place counts from the beginning of the rule.
+    pub fault: Fault,
+    /// The line of the fault, at most [`MAX_EXCERPT`] bytes of it, for a mark below it.
+    pub excerpt: String,
+    /// How many bytes of the line are before the excerpt.
+    pub skipped: usize,
+}
+
+/// Something that the author of a rule should know.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Note {
+    /// Where.
+    pub origin: Origin,
+    /// The sid of the rule.
+    pub sid: u32,
+    /// What.
+    pub text: String,
+}
+
+/// Maximum number of bytes of a line that a refusal shows.
+pub const MAX_EXCERPT: usize = 160;
+
+/// The rules of files.
+#[derive(Debug, Default)]
+pub struct Ruleset {
+    /// The rules that are in force, in the order of their files and lines.
+    pub rules: Vec<LoadedRule>,
+    /// What is not in force.
+    pub refusals: Vec<Refusal>,
+    /// What authors should know.
+    pub notes: Vec<Note>,
+    /// The number of rules that are switched off by a `#`.
+    pub switched_off: usize,
+    /// The number of rules that another one of a higher revision replaces.
+    pub replaced: usize,
+}
+
+/// How rules are read.
+pub struct Reading<'a> {
+    /// The variables of their headers.
+    pub variables: Variables,
+    /// Files and lists that they name.
+    pub sources: &'a dyn Sources,
+    /// Whether rules that are switched off are read, too.
+    pub with_switched_off: bool,
+}
+
+impl Ruleset {
+    /// Reads rule files.
+    pub fn read<'a>(files: impl IntoIterator<Item = RuleFile<'a>>, reading: &Reading<'_>) -> Self {
+        let mut lists = Lists::new(reading.variables.clone());
+        let mut set = Self::default();
+        let mut by_number: HashMap<(u32, u32), usize> = HashMap::new();
+        for file in files {
+            let name: Arc<str> = file.name.into();
+            match rule_texts(file.bytes, true) {
+                Ok(texts) => {
+                    for text in texts {
+                        if !text.is_on && !reading.with_switched_off {
+                            set.switched_off += 1;
+                            continue;
+                        }
+                        set.add(&name, &text, &mut lists, reading.sources, &mut by_number);
+                    }
+                }
+                Err(fault) => set.refuse_file(name, fault),
+            }
+        }
+        set.note_bits_that_no_rule_sets();
+        set
+    }
+
+    /// The number of rules that were read, refused ones included.
+    pub fn offered(&self) -> usize {
+        self.rules.len() + self.refusals.len() + self.replaced
+    }
+
+    fn refuse_file(&mut self, file: Arc<str>, fault: NotRules) {
+        self.refusals.push(Refusal {
+            origin: Origin { file, line: 1, column: 1 },
+            sid: None,
+            fault: Fault::wrong(0, fault.to_string()),
+            excerpt: String::new(),
+            skipped: 0,
+        });
+    }
+
+    fn add(
+        &mut self,
+        file: &Arc<str>,
+        text: &RuleText<'_>,
+        lists: &mut Lists,
+        sources: &dyn Sources,
+        by_number: &mut HashMap<(u32, u32), usize>,
+    ) {
+        let origin = |at: usize| {
+            let (line, column) = text.place(at);
+            Origin { file: file.clone(), line, column }
+        };
+        let (rule, notes) = match parse_rule(&text.text, lists, sources) {
+            Ok(read) => read,
+            Err(fault) => {
+                let (excerpt, skipped) = excerpt(&text.text, fault.at);
+                let refusal =
+                    Refusal { origin: origin(fault.at), sid: sid_of(&text.text), fault, excerpt, skipped };
+                self.refusals.push(refusal);
+                return;
+            }
+        };
+        let sid = rule.sid;
+        self.notes.extend(notes.into_iter().map(|(at, text)| Note { origin: origin(at), sid, text }));
+        let loaded = LoadedRule { rule: Arc::new(rule), origin: origin(0) };
+        match by_number.get(&(loaded.rule.gid, sid)).and_then(|at| Some((*at, self.rules.get_mut(*at)?))) {
+            None => {
+                by_number.insert((loaded.rule.gid, sid), self.rules.len());
+                self.rules.push(loaded);
+            }
+            Some((_, before)) => {
+                self.replaced += 1;
+                let (kept, left) = match loaded.rule.rev > before.rule.rev {
+                    true => (loaded.clone(), before.clone()),
+                    false => (before.clone(), loaded),
+                };
+                let reason = match kept.rule.rev == left.rule.rev {
+                    true => "the revisions are equal and the first one counts".to_owned(),
+                    false => format!("revision {} replaces revision {}", kept.rule.rev, left.rule.rev),
+                };
+                let text =
+                    format!("two rules have this sid ({}:{}): {reason}", kept.origin.file, kept.origin.line);
+                self.notes.push(Note { origin: left.origin, sid, text });
+                *before = kept;
+            }
+        }
+    }
+
+    fn note_bits_that_no_rule_sets(&mut self) {
+        let bits = |rule: &LoadedRule| rule.rule.flow_bits.clone();
+        let set: HashSet<Box<str>> = self
+            .rules
+            .iter()
+            .flat_map(bits)
+            .filter(|bits| matches!(bits.action, BitAction::Set | BitAction::Toggle))
+            .flat_map(|bits| bits.names)
+            .collect();
+        for loaded in &self.rules {
+            let asked = loaded.rule.flow_bits.iter().filter(|bits| bits.action == BitAction::IsSet);
+            for bits in asked.filter(|bits| bits.names.iter().all(|name| !set.contains(name))) {
+                let names = bits.names.join("|");
+                self.notes.push(Note {
+                    origin: loaded.origin.clone(),
+                    sid: loaded.rule.sid,
+                    text: format!("no rule in force sets the flowbit {names}; the rule can never match"),
+                });
+            }
+        }
+    }
+}
+
+/// A part of a rule's text around a byte.
+fn excerpt(text: &[u8], at: usize) -> (String, usize) {
+    let from = at.saturating_sub(MAX_EXCERPT / 2).min(text.len().saturating_sub(MAX_EXCERPT));
+    let part = text.get(from..(from + MAX_EXCERPT).min(text.len())).unwrap_or_default();
+    // One letter for each byte, so that a mark below it has its place.
+    let shown =
+        part.iter().map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { ' ' }).collect();
+    (shown, from)
+}
+
+/// The sid of a rule that could not be read.
+fn sid_of(text: &[u8]) -> Option<u32> {
+    let mut rest = text;
+    while let Some(at) = rest.windows(4).position(|part| part == b"sid:") {
+        let before = at.checked_sub(1).and_then(|before| rest.get(before));
+        let digits = rest.get(at + 4..)?.trim_ascii_start();
+        rest = digits;
+        if before.is_some_and(|byte| !byte.is_ascii_whitespace() && !b";(".contains(byte)) {
+            continue;
+        }
+        let end = digits.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(digits.len());
+        if let Some(sid) = std::str::from_utf8(digits.get(..end)?).ok().and_then(|text| text.parse().ok()) {
+            return Some(sid);
+        }
+    }
+    None
+}
+
+/// A rule and notes about it, each with its place.
+type Parsed = (Rule, Vec<(usize, String)>);
+
+/// Reads a rule.
+///
+/// # Errors
+/// Why it is not in force.
+pub fn parse_rule(text: &[u8], lists: &mut Lists, sources: &dyn Sources) -> Result<Parsed, Fault> {
+    if text.len() > MAX_RULE_BYTES {
+        return Err(Fault::wrong(
+            0,
+            format!("the rule has {} bytes; at most {MAX_RULE_BYTES} are read", text.len()),
+        ));
+    }
+    let (header, open) = crate::header::parse(text, lists)?;
+    let text = text.trim_ascii_end();
+    let Some(body) = text.get(open + 1..).and_then(|body| body.strip_suffix(b")")) else {
+        return Err(Fault::wrong(text.len().saturating_sub(1), "the options do not end with `)`"));
+    };
+    let mut builder = Builder::new(header, sources, keyword::is_in_force);
+    let mut rest = Value::new(body, open + 1).trimmed();
+    while !rest.is_empty() {
+        let (name, value, after) = next_option(rest)?;
+        builder.at = name.at;
+        keyword::of_option(name)?.apply(&mut builder, value)?;
+        rest = after.trimmed();
+    }
+    builder.finish()
+}
+
+/// The name of the next option, its value, and what follows it. A `;` with a `\` before it belongs to the value.
+fn next_option(text: Value<'_>) -> Result<(Value<'_>, Value<'_>, Value<'_>), Fault> {
+    let unended = || text.wrong("the option does not end with `;`");
+    let name_end = text.bytes.iter().position(|byte| matches!(byte, b':' | b';')).ok_or_else(unended)?;
+    let name = text.before(name_end).trimmed();
+    if name.is_empty() {
+        return Err(text.wrong("the name of an option is missing"));
+    }
+    if text.bytes.get(name_end) == Some(&b';') {
+        return Ok((name, Value::new(b"", name.at), text.from(name_end + 1)));
+    }
+    let value = text.from(name_end + 1);
+    let mut before = b' ';
+    let end =
+        value.bytes.iter().position(|byte| std::mem::replace(&mut before, *byte) != b'\\' && *byte == b';');
+    let end = end.ok_or_else(unended)?;
+    Ok((name, value.before(end).trimmed(), value.from(end + 1)))
+}
