@@ -49,7 +49,7 @@ impl Buffer {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Asked {
     tables: u128,
-    buffers: u64,
+    buffers: u128,
 }
 
 impl Asked {
@@ -66,7 +66,7 @@ impl Asked {
         let of_buffer = |buffer: &Buffer| bit(buffers().position(|known| known == buffer));
         Self {
             tables: asked_tables.into_iter().map(of_table).fold(0, |all, bit| all | bit),
-            buffers: asked_buffers.into_iter().map(of_buffer).fold(0, |all, bit| all | bit) as u64,
+            buffers: asked_buffers.into_iter().map(of_buffer).fold(0, |all, bit| all | bit),
         }
     }
 

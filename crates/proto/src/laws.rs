@@ -456,7 +456,7 @@ fn early_fields_and_buffers_are_those_of_the_records() {
 
 #[test]
 fn buffers_are_named_after_their_protocol() {
-    assert!(tables().count() <= 128 && buffers().count() <= 64);
+    assert!(tables().count() <= 128 && buffers().count() <= 128);
     let mut names = BTreeSet::new();
     for buffer in buffers() {
         let begins = buffer.name.split('.').next();
