@@ -1,6 +1,7 @@
 //! Transport Layer Security: SSLv2's hello (its Internet draft of 1995), SSLv3 (RFC 6101) and TLS up to 1.3 (RFC
 //! 8446). The unencrypted part of a handshake is parsed; encrypted content is skipped.
 
+mod buffers;
 pub(crate) mod certificate;
 pub(crate) mod handshake;
 pub(crate) mod hello;
@@ -8,7 +9,7 @@ pub(crate) mod message;
 pub(crate) mod names;
 
 use crate::work::looked_at;
-use crate::{Buffer, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, field};
+use crate::{Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, field};
 use handshake::{Handshake, Over};
 use hello::ClientHello;
 use message::Messages;
@@ -23,13 +24,8 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Tls::new()),
     tables: &[&TLS, &X509],
-    buffers: &[&SNI, &CERTIFICATES],
+    buffers: buffers::ALL,
 };
-
-/// The server name that a client asks for.
-pub(crate) static SNI: Buffer = Buffer::whole("tls.sni", "Server name that a client requests (SNI).");
-/// Certificates.
-pub(crate) static CERTIFICATES: Buffer = Buffer::whole("tls.certs", "A certificate as sent (DER).");
 
 const TEXTS: Kind = Kind::List(&Kind::Text);
 const NUMBERS: Kind = Kind::List(&Kind::Uint);

@@ -3,11 +3,10 @@
 use super::certificate::{Certificate, Content, stamp, time};
 use super::hello::{ClientHello, ServerHello, long, md5};
 use super::message::Message;
-use super::names;
-use super::{CERTIFICATES, QUIC_TLS, SNI, TLS, X509};
+use super::{QUIC_TLS, TLS, X509, buffers, names};
 use crate::early::early;
 use crate::record::values_of;
-use crate::{ANOMALY, Asked, Columns, Out, Protocol, Record, Span, Table, Value, record};
+use crate::{ANOMALY, Columns, Out, Protocol, Record, Span, Table, Value, record};
 use std::cell::LazyCell;
 use weir_wire::{Direction, Reader, Time};
 
@@ -242,9 +241,7 @@ impl Handshake {
             ja4 = hello.ja4(self.letter()),
             encrypted_hello = hello.encrypted_hello,
         );
-        if out.asked().has(&SNI) {
-            hello.server_names.iter().for_each(|name| out.buffer(&SNI, direction, name));
-        }
+        buffers::client_hello(hello, direction, out);
     }
 
     fn choose(&mut self, answer: ServerHello) {
@@ -300,10 +297,10 @@ impl Handshake {
         out: &mut dyn Out,
     ) {
         let (role, is_quic) = (self.role(direction), self.over == Over::Quic);
-        let reads = out.reads(self.table()).meets(OF_CERTIFICATES)
-            || out.takes(&X509)
-            || out.takes(&ANOMALY)
-            || out.asked() != Asked::NONE;
+        let reads_all =
+            out.reads(self.table()).meets(OF_CERTIFICATES) || out.takes(&X509) || out.takes(&ANOMALY);
+        let asked = out.asked();
+        let reads_first = reads_all || asked.has_table(&TLS) || buffers::read_first(asked);
         for bytes in certificates {
             if bytes.is_empty() {
                 self.protocol.emit_anomaly("zero_length_certificate", direction, &[], time, out);
@@ -313,12 +310,10 @@ impl Handshake {
             if chain.len() == MAX_CERTIFICATES {
                 return self.protocol.emit_anomaly("too_many_certificates", direction, &[], time, out);
             }
-            if out.asked().has(&CERTIFICATES) {
-                out.buffer(&CERTIFICATES, direction, bytes);
-            }
+            buffers::sent(bytes, direction, out);
             let is_host = chain.is_empty();
             // A certificate that nothing reads is counted.
-            if !reads {
+            if !(reads_all || is_host && reads_first) {
                 chain.push(Certificate::default());
                 continue;
             }
@@ -327,6 +322,9 @@ impl Handshake {
                 certificate.content.as_ref().filter(|_| is_host && role != CLIENT && !is_quic)
             {
                 early!(out, TLS, subject = &content.subject, issuer = &content.issuer);
+            }
+            if is_host {
+                buffers::first(&certificate, direction, out);
             }
             match &certificate.content {
                 Some(content) => {

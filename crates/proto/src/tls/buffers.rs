@@ -1,0 +1,210 @@
+//! The texts of a handshake that rules search.
+
+use super::certificate::Certificate;
+use super::hello::ClientHello;
+use crate::{Asked, Buffer, Out};
+use weir_wire::Direction;
+
+static SNI: Buffer = Buffer::whole("tls.sni", "Server name that a client requests (SNI).");
+static CERTIFICATES: Buffer = Buffer::whole("tls.certs", "A certificate as sent (DER).");
+static CERT_SUBJECT: Buffer = Buffer::whole(
+    "tls.cert_subject",
+    "Subject of a side's first certificate, in its order: `C=US, O=Example, CN=example.org`.",
+);
+static CERT_ISSUER: Buffer = Buffer::whole(
+    "tls.cert_issuer",
+    "Issuer of a side's first certificate, in the form of tls.cert_subject.",
+);
+static CERT_SERIAL: Buffer = Buffer::whole(
+    "tls.cert_serial",
+    "Serial number of a side's first certificate, in capital hexadecimal digits: `01:A2:0B`.",
+);
+static CERT_FINGERPRINT: Buffer = Buffer::whole(
+    "tls.cert_fingerprint",
+    "SHA-1 of a side's first certificate, in lower-case hexadecimal digits: `01:a2:0b`.",
+);
+static SUBJECT_ALT_NAME: Buffer = Buffer::whole(
+    "tls.subjectaltname",
+    "An alternative name of a side's first certificate: host name, address, mail address or URI.",
+);
+
+pub(super) static ALL: &[&Buffer] =
+    &[&SNI, &CERTIFICATES, &CERT_SUBJECT, &CERT_ISSUER, &CERT_SERIAL, &CERT_FINGERPRINT, &SUBJECT_ALT_NAME];
+
+/// Buffers with contents of a side's first certificate.
+static OF_FIRST: [&Buffer; 5] =
+    [&CERT_SUBJECT, &CERT_ISSUER, &CERT_SERIAL, &CERT_FINGERPRINT, &SUBJECT_ALT_NAME];
+
+/// Emits the buffers of a client hello.
+pub(super) fn client_hello(hello: &ClientHello, side: Direction, out: &mut dyn Out) {
+    if out.asked().has(&SNI) {
+        hello.server_names.iter().for_each(|name| out.buffer(&SNI, side, name));
+    }
+}
+
+/// Whether any buffer is asked for that has contents of a side's first certificate, which must be parsed for it.
+pub(super) fn read_first(asked: Asked) -> bool {
+    OF_FIRST.iter().any(|buffer| asked.has(buffer))
+}
+
+/// Emits a certificate as it was sent.
+pub(super) fn sent(certificate: &[u8], side: Direction, out: &mut dyn Out) {
+    if out.asked().has(&CERTIFICATES) {
+        out.buffer(&CERTIFICATES, side, certificate);
+    }
+}
+
+/// Emits the buffers of a side's first certificate. A malformed one has a fingerprint only.
+pub(super) fn first(certificate: &Certificate, side: Direction, out: &mut dyn Out) {
+    let asked = out.asked();
+    let mut give = |buffer: &'static Buffer, text: &[u8]| {
+        if asked.has(buffer) {
+            out.buffer(buffer, side, text);
+        }
+    };
+    give(&CERT_FINGERPRINT, certificate.sha1.as_bytes());
+    let Some(content) = &certificate.content else { return };
+    give(&CERT_SUBJECT, content.subject_line.as_bytes());
+    give(&CERT_ISSUER, content.issuer_line.as_bytes());
+    give(&CERT_SERIAL, content.serial_pairs.as_bytes());
+    content.names.iter().for_each(|name| give(&SUBJECT_ALT_NAME, name));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::{Collected, talks};
+    use crate::talk::Talk;
+    use crate::{Columns, Expected, Record, Table, Value};
+    use weir_wire::Direction::{Forward, Reverse};
+
+    /// Every conversation with a handshake.
+    fn handshakes() -> Vec<Talk> {
+        let all = [("tls", 443), ("dtls", 684), ("quic", 443)];
+        all.into_iter().flat_map(|(name, port)| talks(name, port)).map(|(_, talk)| talk).collect()
+    }
+
+    fn case(name: &str) -> Talk {
+        talks("tls", 443).into_iter().find(|(path, _)| path.ends_with(name)).unwrap().1
+    }
+
+    fn all_of(talk: &Talk) -> Collected {
+        talk.asked(|data| vec![data.to_vec()])
+    }
+
+    /// The values of a buffer that a side sent.
+    fn sent_by(side: Direction, name: &str, emitted: &Collected) -> Vec<Vec<u8>> {
+        let values = emitted.buffers.iter().filter(|(buffer, of, _)| buffer.name == name && *of == side);
+        values.map(|(_, _, bytes)| bytes.clone()).collect()
+    }
+
+    /// The texts of a field in the records of a table.
+    fn texts(field: &str, records: &[Record<'_>], table: &str) -> Vec<Vec<u8>> {
+        fn add(value: &Value<'_>, texts: &mut Vec<Vec<u8>>) {
+            match value {
+                Value::Text(text) => texts.push(text.to_vec()),
+                Value::List(values) => values.iter().for_each(|value| add(value, texts)),
+                _ => {}
+            }
+        }
+        let mut texts = Vec::new();
+        let rows = records.iter().filter(|record| record.table.name == table);
+        rows.for_each(|record| add(record.get(field), &mut texts));
+        texts
+    }
+
+    /// Asserts that each buffer has the values that these fields of a table have, of one side or both.
+    fn assert_equal_fields(buffers: &[(&str, &[&str])], table: &str, talks: &[Talk]) {
+        for (buffer, fields) in buffers {
+            let mut seen = 0;
+            for talk in talks {
+                let emitted = all_of(talk);
+                let both = [Forward, Reverse].map(|side| sent_by(side, buffer, &emitted));
+                let values = fields.iter().flat_map(|field| texts(field, &emitted.records, table));
+                let (mut given, mut expected) = (both.concat(), values.collect::<Vec<_>>());
+                given.sort();
+                expected.sort();
+                assert_eq!(given, expected, "{buffer}: {talk}");
+                seen += given.len();
+            }
+            assert!(seen > 1, "{buffer}: {seen}");
+        }
+    }
+
+    #[test]
+    fn certificates_have_the_values_of_the_records() {
+        let buffers: &[(&str, &[&str])] = &[
+            ("tls.cert_subject", &["subject_line", "client_subject_line"]),
+            ("tls.cert_issuer", &["issuer_line", "client_issuer_line"]),
+            ("tls.cert_serial", &["serial", "client_serial"]),
+            ("tls.cert_fingerprint", &["sha1", "client_sha1"]),
+            ("tls.subjectaltname", &["names", "client_names"]),
+        ];
+        assert_equal_fields(buffers, "tls", &handshakes());
+    }
+
+    /// The buffers are about the first certificate of the chain only, and its texts are in Suricata's form.
+    #[test]
+    fn the_first_certificate_of_each_side_has_buffers() {
+        let emitted = all_of(&case("tls10-client-certificate.talk"));
+        assert!(sent_by(Reverse, "tls.certs", &emitted).len() > 1);
+        for (name, expected) in [
+            ("tls.cert_subject", "C=XX, ST=Some State, O=Weir, CN=mail.weir.test, Email=post@weir.test"),
+            ("tls.cert_issuer", "C=XX, O=Weir Test, Lab, CN=Weir Test Root"),
+            ("tls.cert_serial", "6E:67:99:39:99:67:58:22:8E:7E:2B:BC:E9:77:A4:0D:AE:EC:11:1A"),
+            ("tls.cert_fingerprint", "ca:9e:17:3a:c2:39:75:a4:63:14:40:d9:f8:e8:9f:63:73:2f:0b:6e"),
+        ] {
+            assert_eq!(sent_by(Reverse, name, &emitted), [expected.as_bytes()], "{name}");
+            let of_client = sent_by(Forward, name, &emitted);
+            assert!(of_client.len() == 1 && of_client[0] != expected.as_bytes(), "{name}");
+        }
+        let names = ["mail.weir.test", "*.weir.test", "192.0.2.7", "post@weir.test", "https://weir.test/"];
+        assert_eq!(sent_by(Reverse, "tls.subjectaltname", &emitted), names.map(str::as_bytes));
+    }
+
+    /// Takes buffers, and neither records nor fields.
+    struct Only {
+        asked: Asked,
+        taken: Vec<(&'static Buffer, Direction, Vec<u8>)>,
+    }
+
+    impl Out for Only {
+        fn record(&mut self, _: Record<'_>) {}
+
+        fn takes(&self, _: &Table) -> bool {
+            false
+        }
+
+        fn reads(&self, _: &'static Table) -> Columns {
+            Columns::NONE
+        }
+
+        fn asked(&self) -> Asked {
+            self.asked
+        }
+
+        fn buffer(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {
+            self.taken.push((buffer, side, bytes.to_vec()));
+        }
+
+        fn expect(&mut self, _: Expected) {}
+
+        fn content(&mut self, _: u64, _: u64, _: &[u8]) -> bool {
+            true
+        }
+    }
+
+    /// A buffer that alone is asked for, without any record, has all of its values.
+    #[test]
+    fn a_buffer_does_not_depend_on_what_else_is_asked_for() {
+        for talk in handshakes() {
+            let all = all_of(&talk).buffers;
+            for buffer in crate::buffers() {
+                let mut only = Only { asked: Asked::of([], [buffer]), taken: Vec::new() };
+                talk.emit(|data, see| see(data), &mut only);
+                let expected: Vec<_> = all.iter().filter(|(of, ..)| *of == buffer).cloned().collect();
+                assert_eq!(only.taken, expected, "{}: {talk}", buffer.name);
+            }
+        }
+    }
+}
