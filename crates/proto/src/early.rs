@@ -10,7 +10,7 @@ use crate::{Field, Out, Protocol, Record, Table, Value, buffers, tables};
 /// Bytes of a message that rules search, as sent or in a normalised form.
 #[derive(Debug)]
 pub struct Buffer {
-    /// Its name in rules, which begins with the protocol: `http.uri`.
+    /// Its name in rules, which begins with the protocol, `http.uri`, or with one of [`PREFIXES`]: `ja3.hash`.
     pub name: &'static str,
     /// One line for the manual.
     pub help: &'static str,
@@ -18,6 +18,10 @@ pub struct Buffer {
     /// value.
     pub is_stream: bool,
 }
+
+/// The first words of names of buffers that are not the name of their protocol, each with that protocol. Rules use these
+/// words: names of a fingerprint, of a message format, or of the protocol in Suricata.
+pub static PREFIXES: &[(&str, &str)] = &[("ja3", "tls"), ("ja3s", "tls"), ("ja4", "tls")];
 
 impl Eq for Buffer {}
 

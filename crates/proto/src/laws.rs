@@ -4,8 +4,8 @@
 
 use crate::talk::{Talk, Turn};
 use crate::{
-    Asked, Buffer, Columns, Expected, Field, Out, PROTOCOLS, Record, Session, Setup, TCP, Table, Value,
-    Wants, buffers, lossless, tables,
+    Asked, Buffer, Columns, Expected, Field, Out, PREFIXES, PROTOCOLS, Record, Session, Setup, TCP, Table,
+    Value, Wants, buffers, lossless, tables,
 };
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -459,9 +459,17 @@ fn buffers_are_named_after_their_protocol() {
     assert!(tables().count() <= 128 && buffers().count() <= 128);
     let mut names = BTreeSet::new();
     for buffer in buffers() {
-        let begins = buffer.name.split('.').next();
-        assert_eq!(buffer.protocol().map(|protocol| protocol.name), begins, "{}", buffer.name);
+        let begins = buffer.name.split('.').next().unwrap();
+        let own = PREFIXES.iter().find(|(prefix, _)| *prefix == begins).map_or(begins, |(_, own)| own);
+        assert_eq!(buffer.protocol().map(|protocol| protocol.name), Some(own), "{}", buffer.name);
         assert!(buffer.help.ends_with('.') && names.insert(buffer.name), "{}", buffer.name);
+    }
+    // Each prefix is listed once, is in use, and is not the name of a protocol.
+    let mut prefixes = BTreeSet::new();
+    for (prefix, _) in PREFIXES {
+        let is_used = names.iter().any(|name| name.split('.').next() == Some(prefix));
+        let is_protocol = PROTOCOLS.iter().any(|protocol| protocol.name == *prefix);
+        assert!(prefixes.insert(prefix) && is_used && !is_protocol, "{prefix}");
     }
 }
 

@@ -119,7 +119,7 @@ mod xmpp;
 pub use anomaly::{ANOMALY, Anomaly, ZeekLog, is_no_event, odd_packet, odd_segment, zeek_log};
 pub use columns::Columns;
 pub use dns::DNS;
-pub use early::{Asked, Buffer, early_fields};
+pub use early::{Asked, Buffer, PREFIXES, early_fields};
 pub use elsewhere::may_begin_elsewhere;
 pub use file::{FILES, file_id, file_name};
 pub use inflation::Inflation;

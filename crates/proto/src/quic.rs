@@ -9,8 +9,8 @@ use crate::tls::message::{Message, header};
 use crate::tls::{QUIC_TLS, names};
 use crate::work::looked_at;
 use crate::{
-    Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Span, Step, Table, Transport, Value,
-    field, record, values,
+    Buffer, Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Span, Step, Table, Transport,
+    Value, field, record, values,
 };
 use keys::{Keys, VERSION_2};
 use std::collections::BTreeMap;
@@ -25,8 +25,14 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Quic::new()),
     tables: &[&QUIC, &HELLO, &QUIC_TLS],
-    buffers: &[],
+    buffers: &[&SNI, &VERSION],
 };
+
+static SNI: Buffer = Buffer::whole("quic.sni", "Server name that a client requests (SNI).");
+static VERSION: Buffer = Buffer::whole(
+    "quic.version",
+    "Version of the packet with a client hello or a server hello: `1`, `2` or `draft-29`.",
+);
 
 static QUIC: Table = Table {
     name: "quic",
@@ -541,6 +547,7 @@ impl Quic {
         if offer.is_none() && answer.is_none() {
             return;
         }
+        hand_on(offer, chunk.direction, version, out);
         if out.takes(&HELLO) {
             out.record(hello_record(offer, answer, chunk, version));
         }
@@ -562,6 +569,16 @@ impl Quic {
             history = entry.history,
         );
         out.record(record.over(entry.at));
+    }
+}
+
+/// Emits the buffers of a hello, by the client or the server.
+fn hand_on(offer: Option<&ClientHello>, side: Direction, version: u32, out: &mut dyn Out) {
+    if let Some(offer) = offer.filter(|_| out.asked().has(&SNI)) {
+        offer.server_names.iter().for_each(|name| out.buffer(&SNI, side, name));
+    }
+    if out.asked().has(&VERSION) {
+        out.buffer(&VERSION, side, word(version).as_bytes());
     }
 }
 

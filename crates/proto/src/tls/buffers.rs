@@ -1,11 +1,21 @@
 //! The texts of a handshake that rules search.
 
 use super::certificate::Certificate;
-use super::hello::ClientHello;
+use super::handshake::Over;
+use super::hello::{ClientHello, Random, ServerHello, md5};
 use crate::{Asked, Buffer, Out};
 use weir_wire::Direction;
 
-static SNI: Buffer = Buffer::whole("tls.sni", "Server name that a client requests (SNI).");
+static SNI: Buffer =
+    Buffer::whole("tls.sni", "Server name that a client requests (SNI), also within QUIC and DTLS.");
+static ALPN: Buffer = Buffer::whole(
+    "tls.alpn",
+    "An application protocol that a client offers or a server chose (ALPN), also within QUIC and DTLS.",
+);
+static RANDOM: Buffer = Buffer::whole("tls.random", "The 32 random bytes of a hello.");
+static RANDOM_TIME: Buffer = Buffer::whole("tls.random_time", "The first 4 of the random bytes of a hello.");
+static RANDOM_BYTES: Buffer =
+    Buffer::whole("tls.random_bytes", "The last 28 of the random bytes of a hello.");
 static CERTIFICATES: Buffer = Buffer::whole("tls.certs", "A certificate as sent (DER).");
 static CERT_SUBJECT: Buffer = Buffer::whole(
     "tls.cert_subject",
@@ -28,17 +38,97 @@ static SUBJECT_ALT_NAME: Buffer = Buffer::whole(
     "An alternative name of a side's first certificate: host name, address, mail address or URI.",
 );
 
-pub(super) static ALL: &[&Buffer] =
-    &[&SNI, &CERTIFICATES, &CERT_SUBJECT, &CERT_ISSUER, &CERT_SERIAL, &CERT_FINGERPRINT, &SUBJECT_ALT_NAME];
+static JA3: Buffer = Buffer::whole(
+    "ja3.hash",
+    "JA3 of a client hello, also within QUIC and DTLS: MD5 in lower-case hexadecimal digits.",
+);
+static JA3_TEXT: Buffer =
+    Buffer::whole("ja3.string", "Text that JA3 is the MD5 of: `771,49196-255,0-11,29,0`.");
+static JA3S: Buffer = Buffer::whole(
+    "ja3s.hash",
+    "JA3S of a server hello, also within QUIC and DTLS: MD5 in lower-case hexadecimal digits.",
+);
+static JA3S_TEXT: Buffer =
+    Buffer::whole("ja3s.string", "Text that JA3S is the MD5 of: `771,49196,65281-11`.");
+static JA4: Buffer = Buffer::whole("ja4.hash", "JA4 of a client hello, also within QUIC and DTLS.");
+
+pub(super) static ALL: &[&Buffer] = &[
+    &SNI,
+    &CERTIFICATES,
+    &CERT_SUBJECT,
+    &CERT_ISSUER,
+    &CERT_SERIAL,
+    &CERT_FINGERPRINT,
+    &SUBJECT_ALT_NAME,
+    &ALPN,
+    &RANDOM,
+    &RANDOM_TIME,
+    &RANDOM_BYTES,
+    &JA3,
+    &JA3_TEXT,
+    &JA3S,
+    &JA3S_TEXT,
+    &JA4,
+];
 
 /// Buffers with contents of a side's first certificate.
 static OF_FIRST: [&Buffer; 5] =
     [&CERT_SUBJECT, &CERT_ISSUER, &CERT_SERIAL, &CERT_FINGERPRINT, &SUBJECT_ALT_NAME];
 
 /// Emits the buffers of a client hello.
-pub(super) fn client_hello(hello: &ClientHello, side: Direction, out: &mut dyn Out) {
-    if out.asked().has(&SNI) {
+pub(super) fn client_hello(hello: &ClientHello, over: Over, side: Direction, out: &mut dyn Out) {
+    let asked = out.asked();
+    if asked.has(&SNI) {
         hello.server_names.iter().for_each(|name| out.buffer(&SNI, side, name));
+    }
+    if asked.has(&ALPN) {
+        hello.alpn.iter().for_each(|protocol| out.buffer(&ALPN, side, protocol));
+    }
+    random(hello.random, over, side, out);
+    fingerprint([&JA3, &JA3_TEXT], || hello.ja3(), side, out);
+    if asked.has(&JA4) {
+        out.buffer(&JA4, side, hello.ja4(over.letter()).as_bytes());
+    }
+}
+
+/// Emits the buffers of a server hello.
+pub(super) fn server_hello(hello: &ServerHello, over: Over, side: Direction, out: &mut dyn Out) {
+    if out.asked().has(&ALPN) {
+        hello.alpn.iter().for_each(|protocol| out.buffer(&ALPN, side, protocol));
+    }
+    random(hello.random, over, side, out);
+    fingerprint([&JA3S, &JA3S_TEXT], || hello.ja3s(), side, out);
+}
+
+/// Emits the random bytes of a hello. Rules for them are about TLS alone.
+fn random(random: Option<Random>, over: Over, side: Direction, out: &mut dyn Out) {
+    let Some(random) = random.filter(|_| over != Over::Quic) else { return };
+    let [a, b, c, d, bytes @ ..] = &random;
+    for (buffer, part) in [(&RANDOM, &random[..]), (&RANDOM_TIME, &[*a, *b, *c, *d]), (&RANDOM_BYTES, bytes)]
+    {
+        if out.asked().has(buffer) {
+            out.buffer(buffer, side, part);
+        }
+    }
+}
+
+/// Emits a text and the MD5 of it, as far as they are asked for.
+fn fingerprint(
+    [hash, text]: [&'static Buffer; 2],
+    value: impl Fn() -> String,
+    side: Direction,
+    out: &mut dyn Out,
+) {
+    let asked = out.asked();
+    if !asked.has(hash) && !asked.has(text) {
+        return;
+    }
+    let value = value();
+    if asked.has(hash) {
+        out.buffer(hash, side, md5(&value).as_bytes());
+    }
+    if asked.has(text) {
+        out.buffer(text, side, value.as_bytes());
     }
 }
 
@@ -74,7 +164,7 @@ pub(super) fn first(certificate: &Certificate, side: Direction, out: &mut dyn Ou
 mod tests {
     use super::*;
     use crate::laws::{Collected, talks};
-    use crate::talk::Talk;
+    use crate::talk::{Talk, Turn};
     use crate::{Columns, Expected, Record, Table, Value};
     use weir_wire::Direction::{Forward, Reverse};
 
@@ -141,6 +231,53 @@ mod tests {
             ("tls.subjectaltname", &["names", "client_names"]),
         ];
         assert_equal_fields(buffers, "tls", &handshakes());
+    }
+
+    #[test]
+    fn hellos_have_the_values_of_the_records() {
+        let buffers: &[(&str, &[&str])] = &[
+            ("ja3.hash", &["ja3"]),
+            ("ja3.string", &["ja3_text"]),
+            ("ja3s.hash", &["ja3s"]),
+            ("ja3s.string", &["ja3s_text"]),
+            ("ja4.hash", &["ja4"]),
+        ];
+        let (quic, others): (Vec<Talk>, Vec<Talk>) = handshakes()
+            .into_iter()
+            .partition(|talk| all_of(talk).records.iter().any(|record| record.table.name == "quic"));
+        assert_equal_fields(buffers, "tls", &others);
+        assert_equal_fields(&[("tls.alpn", &["client_protocols", "server_protocols"])], "tls", &others);
+        assert_equal_fields(buffers, "quic_hello", &quic);
+        let names: &[(&str, &[&str])] =
+            &[("tls.sni", &["server_name"]), ("quic.sni", &["server_name"]), ("quic.version", &["version"])];
+        assert_equal_fields(names, "quic_hello", &quic);
+    }
+
+    /// The random bytes are those in the hellos, after the headers of record and message and the version.
+    #[test]
+    fn random_bytes_are_those_of_the_hellos() {
+        let talk = case("tls12.talk");
+        let emitted = all_of(&talk);
+        for side in [Forward, Reverse] {
+            let first = talk.turns.iter().find_map(|turn| match turn {
+                Turn::Data(of, data) if *of == side => Some(data),
+                _ => None,
+            });
+            let random = &first.unwrap()[11..43];
+            for (name, part) in [
+                ("tls.random", random),
+                ("tls.random_time", &random[..4]),
+                ("tls.random_bytes", &random[4..]),
+            ] {
+                assert_eq!(sent_by(side, name, &emitted), [part], "{name}");
+            }
+        }
+        // The request for another hello has no choice of the server, and the second client hello repeats the first.
+        let emitted = all_of(&case("tls13-retry.talk"));
+        for (side, name) in [(Forward, "tls.random"), (Reverse, "tls.random"), (Forward, "ja3.hash")] {
+            assert_eq!(sent_by(side, name, &emitted).len(), 1, "{name}");
+        }
+        assert!(sent_by(Reverse, "tls.random", &emitted)[0][..2] != [0xcf, 0x21]);
     }
 
     /// The buffers are about the first certificate of the chain only, and its texts are in Suricata's form.

@@ -25,6 +25,17 @@ pub(crate) enum Over {
     Quic,
 }
 
+impl Over {
+    /// The first letter of JA4.
+    pub fn letter(self) -> char {
+        match self {
+            Self::Stream => 't',
+            Self::Datagrams => 'd',
+            Self::Quic => 'q',
+        }
+    }
+}
+
 /// The state of a handshake.
 pub(crate) struct Handshake {
     over: Over,
@@ -146,7 +157,7 @@ impl Handshake {
                     }
                     let answer = ServerHello::parse(message.body);
                     is_retry = answer.as_ref().is_some_and(|answer| answer.retry);
-                    answer.map(|answer| self.choose(answer)).is_some()
+                    answer.map(|answer| self.choose(answer, direction, out)).is_some()
                 }
                 11 => self.certificates(message.body, time, direction, out).is_some(),
                 12 => {
@@ -217,7 +228,11 @@ impl Handshake {
 
     fn offer(&mut self, hello: ClientHello, time: Time, direction: Direction, out: &mut dyn Out) {
         if self.hello.is_none() && self.over != Over::Quic {
-            self.hand_on_offer(&hello, direction, out);
+            self.hand_on_offer(&hello, out);
+        }
+        // Within QUIC each hello begins a connection.
+        if self.hello.is_none() || self.over == Over::Quic {
+            buffers::client_hello(&hello, self.over, direction, out);
         }
         if hello.server_names.len() > 1 {
             // As Zeek writes a list.
@@ -232,19 +247,22 @@ impl Handshake {
     }
 
     /// Hands on what a client offers.
-    fn hand_on_offer(&self, hello: &ClientHello, direction: Direction, out: &mut dyn Out) {
+    fn hand_on_offer(&self, hello: &ClientHello, out: &mut dyn Out) {
         early!(
             out,
             TLS,
             server_name = hello.server_names.first(),
             ja3 = md5(&hello.ja3()),
-            ja4 = hello.ja4(self.letter()),
+            ja4 = hello.ja4(self.over.letter()),
             encrypted_hello = hello.encrypted_hello,
         );
-        buffers::client_hello(hello, direction, out);
     }
 
-    fn choose(&mut self, answer: ServerHello) {
+    fn choose(&mut self, answer: ServerHello, direction: Direction, out: &mut dyn Out) {
+        // The hello that follows a retry request has the server's choice.
+        if !answer.retry {
+            buffers::server_hello(&answer, self.over, direction, out);
+        }
         let version = answer.spoken();
         let offer = self.hello.as_ref();
         let has_same_session = offer.is_some_and(|offer| {
@@ -398,15 +416,6 @@ impl Handshake {
         hello + certificates.sum::<usize>()
     }
 
-    /// The first letter of JA4.
-    fn letter(&self) -> char {
-        match self.over {
-            Over::Stream => 't',
-            Over::Datagrams => 'd',
-            Over::Quic => 'q',
-        }
-    }
-
     /// The table of its record.
     fn table(&self) -> &'static Table {
         if self.over == Over::Quic { &QUIC_TLS } else { &TLS }
@@ -435,7 +444,7 @@ impl Handshake {
         };
         let ja3 = LazyCell::new(|| hello.as_ref().map(ClientHello::ja3));
         let ja3s = LazyCell::new(|| answer.as_ref().map(ServerHello::ja3s));
-        let over = self.letter();
+        let over = self.over.letter();
         let offered = hello.as_ref().map(|hello| {
             let offered = hello.versions.iter().copied().filter(|version| !names::is_grease(*version));
             offered.max().unwrap_or(hello.version)

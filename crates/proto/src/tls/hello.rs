@@ -23,10 +23,15 @@ const ECH: u16 = 0xfe0d;
 /// Encrypted server name indication, a predecessor of ECH.
 const ESNI: u16 = 0xffce;
 
+/// The random bytes of a hello (RFC 5246, 7.4.1.2): up to TLS 1.2 the first four may be the time.
+pub(crate) type Random = [u8; 32];
+
 /// The contents of a client hello.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientHello {
     pub version: u16,
+    /// Random bytes; SSLv2 has a challenge instead.
+    pub random: Option<Random>,
     pub session_id: Vec<u8>,
     /// Cipher suites; those of SSLv2 have three bytes.
     pub ciphers: Vec<u32>,
@@ -50,6 +55,8 @@ pub(crate) struct ClientHello {
 pub(crate) struct ServerHello {
     /// Version in the header.
     pub version: u16,
+    /// Random bytes; SSLv2 has none.
+    pub random: Option<Random>,
     pub session_id: Vec<u8>,
     pub cipher: u32,
     pub extensions: Vec<u16>,
@@ -63,7 +70,7 @@ pub(crate) struct ServerHello {
 }
 
 /// The random value of a hello retry request (RFC 8446, 4.1.3).
-const RETRY: [u8; 32] = [
+const RETRY: Random = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2,
     0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
@@ -78,6 +85,10 @@ fn short<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
 pub(crate) fn long<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let length = reader.u16()?;
     reader.take(length.into())
+}
+
+fn random(reader: &mut Reader<'_>) -> Option<Random> {
+    reader.take(size_of::<Random>())?.first_chunk().copied()
 }
 
 /// All numbers of two bytes.
@@ -105,14 +116,14 @@ impl ClientHello {
     pub fn parse(body: &[u8], is_datagram: bool) -> Option<Self> {
         let mut reader = Reader::new(body);
         let version = reader.u16()?;
-        reader.take(32)?;
+        let random = random(&mut reader)?;
         let session_id = short(&mut reader)?.to_vec();
         if is_datagram {
             short(&mut reader)?;
         }
         let ciphers = numbers(long(&mut reader)?).map(u32::from).collect();
         short(&mut reader)?;
-        let mut hello = Self { version, session_id, ciphers, ..Self::default() };
+        let mut hello = Self { version, random: Some(random), session_id, ciphers, ..Self::default() };
         for (kind, data) in extensions(&mut reader) {
             hello.extension(kind, data);
         }
@@ -221,8 +232,8 @@ impl ServerHello {
     pub fn parse(body: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(body);
         let version = reader.u16()?;
-        let retry = reader.take(32)? == RETRY;
-        let mut hello = Self { version, retry, ..Self::default() };
+        let random = random(&mut reader)?;
+        let mut hello = Self { version, random: Some(random), retry: random == RETRY, ..Self::default() };
         // Before draft 22 the hello of TLS 1.3 had neither session nor compression.
         let is_old_draft = (0x7f00..=0x7f15).contains(&version) || version == TLS13;
         if !is_old_draft {
