@@ -3,13 +3,14 @@
 //!
 //! Two tables: Suricata has a row for each message, Zeek a row for each question with its answer.
 
+mod buffers;
 mod emit;
 mod present;
 mod wire;
 mod words;
 
 use crate::work::looked_at;
-use crate::{Buffer, Heads, Out, Parser, Probe, Protocol, Setup, Span, Step, TCP, Table, Transport};
+use crate::{Heads, Out, Parser, Probe, Protocol, Setup, Span, Step, TCP, Table, Transport};
 use std::collections::{BTreeMap, VecDeque};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -17,10 +18,6 @@ use wire::{HEADER, Header, Message, UPDATE, Walk};
 
 pub use emit::DNS;
 pub(crate) use present::netbios_name;
-
-/// Names in questions.
-static QUERY: Buffer =
-    Buffer::whole("dns.query", "Name in a question, as sent; each question of a message alone.");
 
 pub(crate) static PROTOCOL: Protocol = Protocol {
     name: "dns",
@@ -30,7 +27,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe: |heads| probe(heads, Flavour::Plain),
     parser: |setup| Box::new(Dns::new(setup, Flavour::Plain)),
     tables: &[&emit::MESSAGE],
-    buffers: &[&QUERY],
+    buffers: buffers::ALL_PLAIN,
 };
 
 pub(crate) static MDNS: Protocol = Protocol {
@@ -41,7 +38,7 @@ pub(crate) static MDNS: Protocol = Protocol {
     probe: |heads| probe(heads, Flavour::Multicast),
     parser: |setup| Box::new(Dns::new(setup, Flavour::Multicast)),
     tables: &[&emit::MDNS],
-    buffers: &[],
+    buffers: buffers::ALL_MULTICAST,
 };
 
 pub(crate) static LLMNR: Protocol = Protocol {
@@ -52,7 +49,7 @@ pub(crate) static LLMNR: Protocol = Protocol {
     probe: |heads| probe(heads, Flavour::LinkLocal),
     parser: |setup| Box::new(Dns::new(setup, Flavour::LinkLocal)),
     tables: &[&emit::LLMNR],
-    buffers: &[],
+    buffers: buffers::ALL_LINK_LOCAL,
 };
 
 pub(crate) static NBNS: Protocol = Protocol {
@@ -91,6 +88,16 @@ impl Flavour {
             Self::Plain => Some(&emit::MESSAGE),
             Self::Multicast => Some(&emit::MDNS),
             Self::LinkLocal => Some(&emit::LLMNR),
+            Self::NetBios => None,
+        }
+    }
+
+    /// The buffers of its messages.
+    fn names(self) -> Option<&'static buffers::Names> {
+        match self {
+            Self::Plain => Some(&buffers::PLAIN),
+            Self::Multicast => Some(&buffers::MULTICAST),
+            Self::LinkLocal => Some(&buffers::LINK_LOCAL),
             Self::NetBios => None,
         }
     }
@@ -267,10 +274,8 @@ impl Dns {
         out: &mut dyn Out,
     ) {
         let emitted = emit::ParsedMessage { message, data, flavour: self.flavour };
-        if self.flavour == Flavour::Plain && out.asked().has(&QUERY) && !message.header.is_response() {
-            for question in &message.questions {
-                out.buffer(&QUERY, direction, message.text(question.name));
-            }
+        if let Some(names) = self.flavour.names() {
+            buffers::hand_on(names, message, direction, out);
         }
         let tx = self.count;
         self.count += 1;
@@ -476,6 +481,33 @@ mod tests {
         let Value::Rows(records) = &emitted.records[2].get("records") else { panic!() };
         assert_eq!(records[1][3], Value::Address([192, 0, 2, 80].into()));
         assert_eq!(emitted.records[2].get("rtt"), &Value::Duration(1_000_000));
+    }
+
+    /// The names of each section are values of their own, and a response has those in its data too.
+    #[test]
+    fn names_of_sections_are_buffers() {
+        let text = "> \\x00M\\x00\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x01A\\x00\\x00\\x0f\\x00\\x01\n\
+                    < \\x00M\\x80\\x00\\x00\\x01\\x00\\x01\\x00\\x01\\x00\\x01\\x01A\\x00\\x00\\x0f\\x00\\x01\
+                    \\xc0\\x0c\\x00\\x0f\\x00\\x01\\x00\\x00\\x00\\x01\\x00\\x06\\x00\\x05\\x02mx\\x00\
+                    \\x02au\\x00\\x00\\x02\\x00\\x01\\x00\\x00\\x00\\x01\\x00\\x04\\x02ns\\x00\
+                    \\x02ad\\x00\\x00\\x01\\x00\\x01\\x00\\x00\\x00\\x01\\x00\\x04\\xc0\\x00\\x02\\x01\n";
+        for (protocol, port) in [("dns", 53), ("mdns", 5353), ("llmnr", 5355)] {
+            let text = [&format!(": udp 50000 {port}\n"), text].concat();
+            let talk = crate::talk::Talk::parse(&text, [50000, port]).unwrap();
+            let emitted = talk.asked(|data| vec![data.to_vec()]);
+            let values = |name: &str| -> Vec<(Direction, &str)> {
+                let name = format!("{protocol}.{name}");
+                let of_name = emitted.buffers.iter().filter(|(buffer, ..)| buffer.name == name);
+                of_name.map(|(_, side, bytes)| (*side, std::str::from_utf8(bytes).unwrap())).collect()
+            };
+            let (asked, answered) = (Direction::Forward, Direction::Reverse);
+            assert_eq!(values("queries.rrname"), [(asked, "A"), (answered, "A")], "{protocol}");
+            assert_eq!(values("answers.rrname"), [(answered, "A")], "{protocol}");
+            assert_eq!(values("authorities.rrname"), [(answered, "au")], "{protocol}");
+            assert_eq!(values("additionals.rrname"), [(answered, "ad")], "{protocol}");
+            let all = ["A", "A", "mx", "au", "ns", "ad"].map(|name| (answered, name));
+            assert_eq!(values("response.rrname"), all, "{protocol}");
+        }
     }
 
     #[test]
