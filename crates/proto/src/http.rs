@@ -465,6 +465,7 @@ impl Http {
     /// Handles the complete head of a request.
     fn asked(&mut self, time: Time, out: &mut dyn Out) {
         let (side, flow) = (&mut self.request, &mut self.flow);
+        let start = side.take_start();
         let (headers, allowance) = (side.take_headers(), flow.files.allowance());
         flow.versions.headers(&headers);
         let Some(transaction) = flow.transaction(side.current) else {
@@ -494,7 +495,7 @@ impl Http {
         } else {
             transaction.request_headers = headers;
         }
-        transaction.hand_on(Direction::Forward, out);
+        transaction.hand_on(&start, Direction::Forward, out);
         if std::mem::take(&mut side.is_raw) {
             out.buffer(&buffers::HEADER_RAW, Direction::Forward, b"");
         }
@@ -508,6 +509,7 @@ impl Http {
     /// Handles the complete head of a response.
     fn answered(&mut self, time: Time, out: &mut dyn Out) -> After {
         let (side, flow) = (&mut self.response, &mut self.flow);
+        let start = side.take_start();
         let (headers, allowance) = (side.take_headers(), flow.files.allowance());
         let Some(transaction) = flow.transaction(side.current) else {
             side.state = State::Lost { messages: true };
@@ -539,7 +541,7 @@ impl Http {
             }
             Some(101) if !is_coded && length.is_none() => {
                 transaction.answer().headers = headers;
-                transaction.hand_on(Direction::Reverse, out);
+                transaction.hand_on(&start, Direction::Reverse, out);
                 transaction.is_asked = true;
                 let protocol = transaction.upgraded(out);
                 finish(side, flow, true, time, out);
@@ -548,7 +550,7 @@ impl Http {
             Some(200..300) if is_connect => {
                 out.record(tunnel::found(transaction.time, "Tunnel::HTTP").over(transaction.at));
                 transaction.answer().headers = headers;
-                transaction.hand_on(Direction::Reverse, out);
+                transaction.hand_on(&start, Direction::Reverse, out);
                 transaction.is_asked = true;
                 finish(side, flow, true, time, out);
                 return After::SwitchTo(None);
@@ -571,7 +573,7 @@ impl Http {
             }
         };
         transaction.answer().headers = headers;
-        transaction.hand_on(Direction::Reverse, out);
+        transaction.hand_on(&start, Direction::Reverse, out);
         if side.state == State::Start {
             finish(side, flow, true, time, out);
         } else {
@@ -794,6 +796,15 @@ mod tests {
         assert_eq!(of("http.host.raw"), ["Www.Example:8080"]);
         assert_eq!(of("http.request_line"), ["POST /a//b/../c%2fd/%41?q=%41&r=// HTTP/1.1"]);
         assert_eq!(of("http.cookie"), ["a=b", "s=1"]);
+        let [start, answer] = of("http.start").try_into().unwrap();
+        let line = "POST /a//b/../c%2fd/%41?q=%41&r=// HTTP/1.1\r\nHost: Www.Example:8080\r\n";
+        assert!(start.starts_with(line) && start.ends_with("Content-Length: 11\r\n\r\n"), "{start}");
+        assert!(start.contains("X-Long: first second\r\nx-one: 2\r\nCookie: a=b\r\n"), "{start}");
+        assert!(answer.starts_with("HTTP/1.1 ") && answer.contains("Set-Cookie: s=1\r\n"), "{answer}");
+        let each = of("http.request_header");
+        assert_eq!(each[..2], ["Host: Www.Example:8080", "User-Agent: weir"]);
+        assert!(each.contains(&"X-Long: first second".to_owned()), "{each:?}");
+        assert!(of("http.response_header").contains(&"Set-Cookie: s=1".to_owned()));
         assert_eq!(of("http.request_body"), ["hello world"]);
         assert_eq!(of("http.response_body"), ["there"]);
         let [header, _] = of("http.header").try_into().unwrap();

@@ -41,6 +41,12 @@ pub(super) static REQUEST_LINE: Buffer =
     Buffer::whole("http.request_line", "First line of a request without its end.");
 pub(super) static RESPONSE_LINE: Buffer =
     Buffer::whole("http.response_line", "First line of a response without its end.");
+pub(super) static START: Buffer =
+    Buffer::whole("http.start", "Start line, headers as `Name: value`, and the empty line, with line ends.");
+static REQUEST_HEADER: Buffer =
+    Buffer::whole("http.request_header", "A header of a request as `Name: value`; each alone.");
+static RESPONSE_HEADER: Buffer =
+    Buffer::whole("http.response_header", "A header of a response as `Name: value`; each alone.");
 static REQUEST_BODY: Buffer = Buffer::stream("http.request_body", "Body of a request, decoded.");
 static RESPONSE_BODY: Buffer = Buffer::stream("http.response_body", "Body of a response, decoded.");
 
@@ -69,6 +75,9 @@ pub(super) static ALL: &[&Buffer] = &[
     &HEADER_RAW,
     &REQUEST_LINE,
     &RESPONSE_LINE,
+    &START,
+    &REQUEST_HEADER,
+    &RESPONSE_HEADER,
     &REQUEST_BODY,
     &RESPONSE_BODY,
 ];
@@ -92,8 +101,8 @@ fn cookie(side: Direction) -> &'static [u8] {
     if side == Direction::Forward { b"cookie" } else { b"set-cookie" }
 }
 
-/// Hands on the buffers of a complete head.
-pub(super) fn hand_on(transaction: &Transaction, side: Direction, out: &mut dyn Out) {
+/// Hands on the buffers of a complete head, with its start line.
+pub(super) fn hand_on(transaction: &Transaction, start: &[u8], side: Direction, out: &mut dyn Out) {
     let asked = out.asked();
     let headers = transaction.headers(side);
     let mut give = |buffer: &'static Buffer, bytes: &dyn Fn() -> Option<Vec<u8>>| {
@@ -123,6 +132,19 @@ pub(super) fn hand_on(transaction: &Transaction, side: Direction, out: &mut dyn 
     give(&COOKIE, &|| headers.get(cookie(side)).map(<[u8]>::to_vec));
     give(&HEADER, &|| Some(text(headers, side)));
     give(&HEADER_NAMES, &|| Some(names(headers)));
+    give(&START, &|| (!start.is_empty()).then(|| head(start, headers)));
+    let each = if side == Direction::Forward { &REQUEST_HEADER } else { &RESPONSE_HEADER };
+    if asked.has(each) {
+        for (name, value) in headers.iter() {
+            out.buffer(each, side, &[name, b": ", value].concat());
+        }
+    }
+}
+
+/// A start line and headers with their ends, and the empty line after them.
+fn head(start: &[u8], headers: &Headers) -> Vec<u8> {
+    let lines = headers.iter().flat_map(|(name, value)| [name, &b": "[..], value, b"\r\n"]);
+    [start, b"\r\n"].into_iter().chain(lines).chain([&b"\r\n"[..]]).collect::<Vec<_>>().concat()
 }
 
 /// Hands on the next bytes of a body, none at its end.

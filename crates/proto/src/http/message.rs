@@ -75,9 +75,16 @@ pub(super) struct Head {
     count: u16,
     /// Whether headers were left out.
     pub is_full: bool,
+    /// The start line before the headers, if it is kept.
+    pub start: Box<[u8]>,
 }
 
 impl Head {
+    /// The headers after a start line, which is kept.
+    pub fn after(start: &[u8]) -> Self {
+        Self { start: start.into(), ..Self::default() }
+    }
+
     /// Takes a line, up to a maximum number. Returns its error, if any.
     pub fn line(&mut self, line: &[u8], max: u16) -> Option<&'static str> {
         looked_at(line.len());
@@ -134,7 +141,7 @@ impl Head {
     }
 
     pub fn memory(&self) -> usize {
-        self.text.capacity()
+        self.text.capacity() + self.start.len()
     }
 }
 

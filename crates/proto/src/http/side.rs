@@ -81,8 +81,13 @@ impl Side {
         self.is_raw = asked.has(&buffers::HEADER_RAW);
         self.current = id;
         self.blank = 0;
-        self.head = None;
+        self.head = asked.has(&buffers::START).then(|| Box::new(Head::after(line)));
         self.state = State::Head;
+    }
+
+    /// Takes the start line of the current message; empty if `http.start` is not asked for.
+    pub(super) fn take_start(&mut self) -> Box<[u8]> {
+        self.head.as_mut().map(|head| std::mem::take(&mut head.start)).unwrap_or_default()
     }
 
     /// Takes the received headers.
