@@ -18,7 +18,7 @@ pub(super) static SEARCH: Selector = Selector {
     arguments: &[
         Argument {
             name: "in",
-            help: "A buffer that has complete values, such as http.uri, or a field that is known before its record, such as smtp.mail_from.",
+            help: "A buffer that has complete values, such as http.uri, or a field that is known before its record, such as smtp.subject.",
             default: None,
         },
         Argument {

@@ -29,11 +29,17 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Ftp::new(setup)),
     tables: &[&FTP, &COMMANDS, &tables::DATA],
-    buffers: &[&COMMAND],
+    buffers: &[&COMMAND, &COMMAND_DATA, &REPLY, &COMPLETION_CODE],
 };
 
 static COMMAND: Buffer =
     Buffer::whole("ftp.command", "Command of a client in capitals, without its argument.");
+static COMMAND_DATA: Buffer =
+    Buffer::whole("ftp.command_data", "Argument of a command of a client, without the blanks around it.");
+static REPLY: Buffer =
+    Buffer::whole("ftp.reply", "Text of a line of a reply, without its code; each line alone.");
+static COMPLETION_CODE: Buffer =
+    Buffer::whole("ftp.completion_code", "Code of a line of a reply, three digits; each line alone.");
 
 /// Longest line kept: a path of 4 KiB with the command before it.
 const MAX_LINE: usize = MAX_PATH + 64;
@@ -350,6 +356,9 @@ impl Ftp {
         if out.asked().has(&COMMAND) {
             out.buffer(&COMMAND, Direction::Forward, &command.name);
         }
+        if !command.argument.is_empty() && out.asked().has(&COMMAND_DATA) {
+            out.buffer(&COMMAND_DATA, Direction::Forward, &command.argument);
+        }
         self.waiting.push_back(command);
     }
 
@@ -422,6 +431,7 @@ impl Ftp {
             (None, _, _) if self.lost => return false,
             (None, _, _) => {
                 PROTOCOL.emit_anomaly("ftp_reply_without_code", Direction::Reverse, line.text, time, out);
+                hand_on_reply(None, line.text, out);
                 // A reply without a code still answers the command: later replies belong to later commands.
                 if let Some(mut command) = self.waiting.pop_front() {
                     command.at.add(at);
@@ -437,6 +447,7 @@ impl Ftp {
             _ => text,
         };
         self.in_reply = (!is_last).then_some(code);
+        hand_on_reply(digits.filter(|digits| *digits == code), text, out);
         if let (b"335" | b"235", Some(token), false) = (&code, text.strip_prefix(b"ADAT="), line.is_cut) {
             self.token(token, Direction::Reverse, time, out);
         }
@@ -635,6 +646,17 @@ impl Command {
     }
 }
 
+/// Hands on a line of a reply: its code, where it begins with one, and its text.
+fn hand_on_reply(code: Option<[u8; 3]>, text: &[u8], out: &mut dyn Out) {
+    let asked = out.asked();
+    if let Some(code) = code.filter(|_| asked.has(&COMPLETION_CODE)) {
+        out.buffer(&COMPLETION_CODE, Direction::Reverse, &code);
+    }
+    if asked.has(&REPLY) {
+        out.buffer(&REPLY, Direction::Reverse, text);
+    }
+}
+
 /// Whether a reply of this code may be to a command: some codes are of few commands (RFC 959, section 5.4; RFC 2228; RFC 2428).
 /// After a gap, another's reply is to a command that is lost too.
 fn may_answer(code: &[u8; 3], command: &[u8]) -> bool {
@@ -794,6 +816,22 @@ mod tests {
     }
 
     /// A transfer has its row, and the working directory is kept, whichever replies are lost.
+    #[test]
+    fn arguments_and_lines_of_replies_are_buffers() {
+        let text = "< 220-Welcome\\r\\n 226 days\\r\\n220 ready\\r\\n\n> USER  ann \\r\\nSYST\\r\\n\n\
+                    < 331 password?\\r\\n215\\r\\n\n";
+        let talk = crate::talk::Talk::parse(text, [40_000, 21]).unwrap();
+        let emitted = talk.asked(|data| data.chunks(5).map(<[u8]>::to_vec).collect());
+        let of = |name: &str| -> Vec<&str> {
+            let found = emitted.buffers.iter().filter(|(buffer, ..)| buffer.name == name);
+            found.map(|(_, _, bytes)| std::str::from_utf8(bytes).unwrap()).collect()
+        };
+        assert_eq!(of("ftp.command"), ["USER", "SYST"]);
+        assert_eq!(of("ftp.command_data"), ["ann"]);
+        assert_eq!(of("ftp.reply"), ["Welcome", " 226 days", "ready", "password?", ""]);
+        assert_eq!(of("ftp.completion_code"), ["220", "220", "331", "215"]);
+    }
+
     #[test]
     fn lost_replies_cost_no_row_and_no_directory() {
         let (_, talk) = talks("ftp", 21).into_iter().find(|(path, _)| path.ends_with("paths.talk")).unwrap();

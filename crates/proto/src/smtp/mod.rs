@@ -22,10 +22,16 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Smtp::new(setup)),
     tables: &[&SMTP, &SESSION],
-    buffers: &[&HELO],
+    buffers: &[&HELO, &MAIL_FROM, &RCPT_TO],
 };
 
 static HELO: Buffer = Buffer::whole("smtp.helo", "Name by which a client introduces itself (HELO, EHLO).");
+static MAIL_FROM: Buffer =
+    Buffer::whole("smtp.mail_from", "Sender in MAIL FROM with its angle brackets, without parameters.");
+static RCPT_TO: Buffer = Buffer::whole(
+    "smtp.rcpt_to",
+    "Recipient in RCPT TO with its angle brackets, without parameters; each alone.",
+);
 
 /// Maximum length of a line in bytes: RFC 5321 allows 512, and extensions add to it. RFC 4954 allows 12,288 for
 /// answers to challenges, in which the user name is near the beginning.
@@ -456,12 +462,18 @@ impl Smtp {
                     self.begin(time);
                     self.transaction.mail_from = Some(steps.to_vec());
                     early!(out, SMTP, mail_from = steps);
+                    if out.asked().has(&MAIL_FROM) {
+                        out.buffer(&MAIL_FROM, Direction::Forward, steps);
+                    }
                     Asked::Mail
                 }
                 None => Asked::Other,
             },
             b"RCPT" => match parameter(text, b"TO") {
                 Some(steps) => {
+                    if out.asked().has(&RCPT_TO) {
+                        out.buffer(&RCPT_TO, Direction::Forward, steps);
+                    }
                     self.recipient(steps, time, out);
                     Asked::Recipient
                 }
@@ -853,6 +865,19 @@ mod tests {
         let [(_, whole), ..] = emitted.content.as_slice() else { panic!() };
         assert!(whole.starts_with(b"Received: from inner") && whole.ends_with(b"--=_one--\r\n"));
         assert_eq!(emitted.content.len(), 5);
+    }
+
+    #[test]
+    fn senders_and_recipients_are_buffers() {
+        let (_, talk) = talks("smtp", 25).into_iter().find(|(path, _)| path.ends_with("mail.talk")).unwrap();
+        let emitted = talk.asked(|data| data.chunks(5).map(<[u8]>::to_vec).collect());
+        let of = |name: &str| -> Vec<&[u8]> {
+            let found = emitted.buffers.iter().filter(|(buffer, ..)| buffer.name == name);
+            found.map(|(_, _, bytes)| bytes.as_slice()).collect()
+        };
+        assert_eq!(of("smtp.mail_from"), [&b"<alice@example.org>"[..], b"<>"]);
+        let recipients = [&b"<bob@example.net>"[..], b"<eve@example.net>", b"<alice@example.org>"];
+        assert_eq!(of("smtp.rcpt_to"), recipients);
     }
 
     #[test]
