@@ -1,5 +1,6 @@
 //! MQTT 3.1, 3.1.1 and 5: connections, publications and subscriptions, each message with its answers.
 
+mod buffers;
 mod fields;
 mod resync;
 
@@ -23,7 +24,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Mqtt::default()),
     tables: &[&MQTT, &CONNECT, &PUBLISH, &SUBSCRIBE],
-    buffers: &[],
+    buffers: buffers::ALL,
 };
 
 static CONNECT: Table = Table {
@@ -515,8 +516,8 @@ impl Mqtt {
         if kind == KIND_CONNECT && self.version.is_some() {
             emitted.push("double_connect");
         }
-        let mut message =
-            Message { kind, qos, is_5: self.version == Some(5), id: None, reader: Reader::new(variable) };
+        let (is_5, reader) = (self.version == Some(5), Reader::new(variable));
+        let mut message = Message { kind, qos, is_5, id: None, payload: None, reader };
         let mut own = Exchange::new(chunk.time, out.here(), chunk.direction, kind);
         let begin = BEGIN.get(usize::from(kind)).copied().unwrap_or_default();
         own.set(begin, qos);
@@ -526,6 +527,7 @@ impl Mqtt {
         if message.read(&mut own, bytes).is_none() {
             emitted.push("malformed_traffic");
         }
+        buffers::hand_on(&message, &own, chunk.direction, out);
         own.id = message.id;
         if kind == KIND_PUBLISH && variable.len() < bytes {
             own.set(fields::PUBLISH_TRUNCATED, true);
@@ -605,6 +607,8 @@ struct Message<'a> {
     qos: u8,
     is_5: bool,
     id: Option<u16>,
+    /// What is published, or the message of a will.
+    payload: Option<&'a [u8]>,
     reader: Reader<'a>,
 }
 
@@ -650,6 +654,7 @@ impl<'a> Message<'a> {
                 }
                 self.properties(own, self.kind)?;
                 let payload = self.reader.rest();
+                self.payload = Some(payload);
                 own.set(fields::PUBLISH_BYTES, bytes.saturating_sub(kept - payload.len()));
                 own.set(fields::PUBLISH_MESSAGE, payload.get(..MAX_PAYLOAD).unwrap_or(payload).to_vec());
                 Some(())
@@ -739,6 +744,7 @@ impl<'a> Message<'a> {
             self.properties(own, 0)?;
             own.set(fields::CONNECT_WILL_TOPIC, self.text()?.to_vec());
             let will = self.text()?;
+            self.payload = Some(will);
             own.set(fields::CONNECT_WILL_MESSAGE, will.get(..MAX_PAYLOAD).unwrap_or(will).to_vec());
         }
         if has(7) {
@@ -788,12 +794,56 @@ impl<'a> Message<'a> {
 #[cfg(test)]
 mod tests {
     use crate::laws::talks;
+    use crate::talk::{Talk, Turn};
     use crate::{Record, Value};
+    use weir_wire::Direction;
 
     fn emitted(case: &str, table: &str) -> Vec<Record<'static>> {
         let (_, talk) = talks("mqtt", 1883).into_iter().find(|(path, _)| path.ends_with(case)).unwrap();
         let records = talk.emitted(|data| vec![data.to_vec()]).records;
         records.into_iter().filter(|record| record.table.name == table).collect()
+    }
+
+    /// Payloads are whole where the fields have their first bytes.
+    #[test]
+    fn texts_are_buffers() {
+        let name = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
+        let message = |first: u8, parts: &[&[u8]]| {
+            let body = parts.concat();
+            let length = [(body.len() & 0x7f) as u8 | 0x80, (body.len() >> 7 & 0x7f) as u8 | 0x80];
+            [&[first], &length[..], &[(body.len() >> 14) as u8], &body].concat()
+        };
+        let (will, published) = ("w".repeat(5_000), "p".repeat(6_000));
+        let about = [name("MQTT"), vec![4, 0xc6, 0, 60], name("me"), name("wt"), name(&will)].concat();
+        let connect = message(0x10, &[&about, &name("ann"), &name("secret")]);
+        let publish = message(0x30, &[&name("a/b"), published.as_bytes()]);
+        let subscribe = message(0x82, &[&[0, 1], &name("x/#"), &[0], &name("y"), &[1]]);
+        let unsubscribe = message(0xa2, &[&[0, 2], &name("y")]);
+        let data = [connect, publish, subscribe, unsubscribe].concat();
+        let talk = Talk {
+            ip_proto: crate::TCP,
+            ports: [40_000, 1883],
+            turns: vec![Turn::Data(Direction::Forward, data)],
+        };
+        let emitted = talk.asked(|data| data.chunks(100).map(<[u8]>::to_vec).collect());
+        let found = emitted.buffers.iter().map(|(buffer, side, bytes)| {
+            assert_eq!(*side, Direction::Forward);
+            (buffer.name.strip_prefix("mqtt.").unwrap(), std::str::from_utf8(bytes).unwrap())
+        });
+        let expected = [
+            ("connect.protocol_string", "MQTT"),
+            ("connect.clientid", "me"),
+            ("connect.willtopic", "wt"),
+            ("connect.username", "ann"),
+            ("connect.password", "secret"),
+            ("connect.willmessage", &will),
+            ("publish.topic", "a/b"),
+            ("publish.message", &published),
+            ("subscribe.topic", "x/#"),
+            ("subscribe.topic", "y"),
+            ("unsubscribe.topic", "y"),
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! them. Challenges and their answers are skipped.
 
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, Value, field, record,
+    Buffer, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, Value, field, record,
 };
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Reader, Time};
@@ -15,8 +15,10 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Rfb::default()),
     tables: &[&RFB],
-    buffers: &[],
+    buffers: &[&NAME],
 };
+
+static NAME: Buffer = Buffer::whole("rfb.name", "Name of the desktop, as the server states it.");
 
 pub(crate) static RFB: Table = Table {
     name: "rfb",
@@ -272,6 +274,9 @@ impl Rfb {
             version.as_ref().and_then(|parts| parts.get(at)).map(|part| part.to_vec())
         };
         let desktop = self.desktop.as_ref();
+        if let Some((.., name)) = desktop.filter(|_| out.asked().has(&NAME)) {
+            out.buffer(&NAME, Direction::Reverse, name);
+        }
         let record = record!(
             RFB,
             time,

@@ -1,15 +1,17 @@
 //! Session Initiation Protocol (RFC 3261) over UDP and TCP: each message, each request with its responses, and the
 //! streams in session descriptions (RFC 8866).
 
+mod buffers;
 mod sdp;
 
 use crate::early::early;
 use crate::line::Lines;
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Span, Step, TCP, Table, Transport, Value,
-    field, record,
+    Asked, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Span, Step, TCP, Table, Transport,
+    Value, field, record,
 };
+use buffers::Complete;
 use sdp::Description;
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
@@ -23,7 +25,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Sip { flow: setup.flow, is_stream: setup.ip_proto == TCP, ..Sip::default() }),
     tables: &[&SIP, &SIP_MESSAGE],
-    buffers: &[],
+    buffers: buffers::ALL,
 };
 
 static SIP: Table = Table {
@@ -334,6 +336,8 @@ struct Side {
     message: Option<Message>,
     /// A header line that the next line may continue.
     header: Vec<u8>,
+    /// Values of buffers that the current line has completed.
+    complete: Vec<Complete>,
     /// Remaining bytes of the body; `None` in the header.
     body: Option<u64>,
     /// Whether bytes of the body are missing.
@@ -348,6 +352,7 @@ impl Default for Side {
             lines: Lines::new(MAX_LINE),
             message: None,
             header: Vec::new(),
+            complete: Vec::new(),
             body: None,
             is_holed: false,
             lost: false,
@@ -357,15 +362,24 @@ impl Default for Side {
 
 impl Side {
     /// Adds the held header line.
-    fn header(&mut self) {
+    fn header(&mut self, asked: Asked) {
         looked_at(self.header.len());
         if let Some(message) = &mut self.message
             && let Some(colon) = self.header.iter().position(|byte| *byte == b':')
             && let Some((name, value)) = self.header.split_at_checked(colon)
         {
-            message.header(name, value.get(1..).unwrap_or_default());
+            let value = value.get(1..).unwrap_or_default();
+            message.header(name, value);
+            self.complete.extend(buffers::of_header(name, value, asked));
         }
         self.header.clear();
+    }
+
+    /// Hands on the buffers that are complete.
+    fn hand_on(&mut self, direction: Direction, out: &mut dyn Out) {
+        for (buffer, bytes) in std::mem::take(&mut self.complete) {
+            out.buffer(buffer, direction, &bytes);
+        }
     }
 
     fn forget(&mut self) {
@@ -459,7 +473,8 @@ impl Parser for Sip {
             if side.body.is_none() {
                 self.line(&mut side, &mut &b"\n"[..], chunk, out);
             }
-            side.header();
+            side.header(out.asked());
+            side.hand_on(chunk.direction, out);
             self.finish(&mut side, chunk, out);
             side.forget();
         }
@@ -501,7 +516,7 @@ impl Sip {
     /// Takes a header line, if one ends in the data.
     fn line(&mut self, side: &mut Side, data: &mut &[u8], chunk: &Chunk<'_>, out: &mut dyn Out) {
         let (direction, time) = (chunk.direction, chunk.time);
-        let (mut emitted, is_within) = (None, side.message.is_some());
+        let (mut emitted, is_within, asked) = (None, side.message.is_some(), out.asked());
         let mut lines = std::mem::replace(&mut side.lines, Lines::new(MAX_LINE));
         let is_over = lines.next(data, |line| {
             if line.is_cut {
@@ -519,7 +534,8 @@ impl Sip {
                     return false;
                 }
                 side.message = Message::begin(text);
-                if side.message.is_some() {
+                if let Some(message) = &side.message {
+                    side.complete = buffers::of_line(message, asked);
                     (side.lost, self.wrong) = (false, 0);
                 } else {
                     self.wrong += 1;
@@ -537,7 +553,7 @@ impl Sip {
                 return false;
             }
             let is_last = line.text.is_empty();
-            side.header();
+            side.header(asked);
             let headers = side.message.as_mut().map_or(0, |message| {
                 message.headers += 1;
                 message.headers
@@ -557,6 +573,7 @@ impl Sip {
                 false => out.message(data.len()),
             };
         }
+        side.hand_on(direction, out);
         if let Some((name, detail)) = emitted {
             PROTOCOL.emit_anomaly(name, direction, &detail, time, out);
         }
@@ -797,6 +814,34 @@ mod tests {
             .find(|record| text(record, "method") == "INVITE" && record.table.name == "sip");
         assert_eq!(text(invite.unwrap(), "subject"), "lunch  and dinner");
         assert_eq!(text(invite.unwrap(), "request_from"), "Alice <sip:alice@example.org>");
+    }
+
+    /// A value is that of the header as sent, with its parameters, of requests and responses, also by short names.
+    #[test]
+    fn first_lines_and_headers_are_buffers() {
+        let text = "> OPTIONS sip:a@b.example SIP/2.0\\r\\nv: SIP/2.0/TCP one;branch=z1\\r\\nVia: SIP/2.0/TCP two\\r\\n\
+                    From: <sip:c@b.example>;tag=7\\r\\nUser-Agent: quick\\r\\n brown\\r\\nl: 0\\r\\n\\r\\n\n\
+                    < SIP/2.0 404 Not Found\\r\\nt: <sip:a@b.example>;tag=8\\r\\nUser-Agent: fox\\r\\n\
+                    Content-Type: text/plain\\r\\nContent-Length: 2\\r\\n\\r\\nno\n";
+        let talk = crate::talk::Talk::parse(text, [40_000, 5060]).unwrap();
+        let emitted = talk.asked(|data| data.chunks(5).map(<[u8]>::to_vec).collect());
+        let of = |name: &str| -> Vec<&str> {
+            let found = emitted.buffers.iter().filter(|(buffer, ..)| buffer.name == name);
+            found.map(|(_, _, bytes)| std::str::from_utf8(bytes).unwrap()).collect()
+        };
+        assert_eq!(of("sip.method"), ["OPTIONS"]);
+        assert_eq!(of("sip.uri"), ["sip:a@b.example"]);
+        assert_eq!(of("sip.request_line"), ["OPTIONS sip:a@b.example SIP/2.0"]);
+        assert_eq!(of("sip.protocol"), ["SIP/2.0", "SIP/2.0"]);
+        assert_eq!(of("sip.stat_code"), ["404"]);
+        assert_eq!(of("sip.stat_msg"), ["Not Found"]);
+        assert_eq!(of("sip.response_line"), ["SIP/2.0 404 Not Found"]);
+        assert_eq!(of("sip.via"), ["SIP/2.0/TCP one;branch=z1", "SIP/2.0/TCP two"]);
+        assert_eq!(of("sip.from"), ["<sip:c@b.example>;tag=7"]);
+        assert_eq!(of("sip.to"), ["<sip:a@b.example>;tag=8"]);
+        assert_eq!(of("sip.user_agent"), ["quick brown", "fox"]);
+        assert_eq!(of("sip.content_type"), ["text/plain"]);
+        assert_eq!(of("sip.content_length"), ["0", "2"]);
     }
 
     /// A row has the ways of the request and of all responses to it so far, as Zeek has them.

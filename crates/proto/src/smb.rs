@@ -17,8 +17,8 @@ use crate::file::{About, File, Files};
 use crate::frames::{Frames, Size};
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Span, Step, Table, Transport, UDP,
-    Value, field, gssapi, kerberos, record,
+    Buffer, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Span, Step, Table, Transport,
+    UDP, Value, field, gssapi, kerberos, record,
 };
 use names::{Ntlm, guid};
 use std::collections::{BTreeMap, VecDeque};
@@ -37,8 +37,15 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
         _ => Box::new(Smb::new(setup)),
     },
     tables: &[&SMB, &SMB_FILES, &SMB_MAPPING],
-    buffers: &[],
+    buffers: &[&NAMED_PIPE, &SHARE],
 };
+
+static NAMED_PIPE: Buffer =
+    Buffer::whole("smb.named_pipe", "Path of the share of pipes (IPC$) that a client connects to, in UTF-8.");
+static SHARE: Buffer = Buffer::whole(
+    "smb.share",
+    "Path of a share other than that of pipes that a client connects to, in UTF-8.",
+);
 
 macro_rules! columns {
     ($($at:ident $name:literal $kind:expr, $help:literal, $eve:literal, $privacy:ident;)*) => {
@@ -240,6 +247,14 @@ fn is_call(data: &[u8]) -> bool {
 fn is_of_pipes(path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'\\').next().unwrap_or(path);
     name.eq_ignore_ascii_case(b"IPC$")
+}
+
+/// Hands on the path of a share that `side` wants to connect to.
+fn hand_on_path(path: &[u8], is_pipe: bool, side: Direction, out: &mut dyn Out) {
+    let buffer = if is_pipe { &NAMED_PIPE } else { &SHARE };
+    if out.asked().has(buffer) {
+        out.buffer(buffer, side, path);
+    }
 }
 
 /// Identifier of an open file. In version 1 it has two bytes.
@@ -813,6 +828,22 @@ mod tests {
             assert!(emitted.records.iter().all(|record| record.table.name != "files"), "{case}");
             assert!(emitted.content.is_empty(), "{case}");
         }
+    }
+
+    /// What a client connects to is a share or that of pipes, in both versions.
+    #[test]
+    fn shares_and_that_of_pipes_are_buffers() {
+        let of = |case: &str, name: &str| -> Vec<String> {
+            let (_, talk) = talks("smb", 445).into_iter().find(|(path, _)| path.ends_with(case)).unwrap();
+            let emitted = talk.asked(|data| data.chunks(7).map(<[u8]>::to_vec).collect());
+            let found = emitted.buffers.into_iter().filter(|(buffer, ..)| buffer.name == name);
+            found.map(|(_, _, bytes)| String::from_utf8(bytes).unwrap()).collect()
+        };
+        assert_eq!(of("files.talk", "smb.share"), ["\\\\srv\\docs", "\\\\srv\\none"]);
+        assert!(of("files.talk", "smb.named_pipe").is_empty());
+        assert_eq!(of("pipe.talk", "smb.named_pipe"), ["\\\\srv\\IPC$"]);
+        assert_eq!(of("old.talk", "smb.share"), ["\\\\SRV\\C"]);
+        assert_eq!(of("old-pipe.talk", "smb.named_pipe"), ["\\\\SRV\\IPC$"]);
     }
 
     #[test]

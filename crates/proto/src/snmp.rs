@@ -5,8 +5,8 @@
 use crate::ber::{expect, integer, object, unsigned, value};
 use crate::tls::hello::hex;
 use crate::{
-    Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
-    record, values,
+    Buffer, Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
+    field, record, values,
 };
 use std::net::{IpAddr, Ipv4Addr};
 use weir_wire::stream::Chunk;
@@ -20,8 +20,11 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Snmp::default()),
     tables: &[&SNMP, &MESSAGE],
-    buffers: &[],
+    buffers: &[&COMMUNITY, &USM],
 };
+
+static COMMUNITY: Buffer = Buffer::whole("snmp.community", "Community string (versions 1 and 2c).");
+static USM: Buffer = Buffer::whole("snmp.usm", "User name of the security model (version 3).");
 
 static SNMP: Table = Table {
     name: "snmp",
@@ -410,6 +413,11 @@ impl Parser for Snmp {
         };
         if message.count > MAX_VARIABLES as u64 {
             PROTOCOL.emit_anomaly("too_many_variables", direction, &[], time, out);
+        }
+        for (buffer, text) in [(&COMMUNITY, message.community), (&USM, message.user)] {
+            if let Some(text) = text.filter(|_| out.asked().has(buffer)) {
+                out.buffer(buffer, direction, text);
+            }
         }
         if out.takes(&MESSAGE) {
             out.record(message.record(time));

@@ -5,7 +5,7 @@ mod resync;
 use crate::sought::{Found, Sought};
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, Value, field, record,
+    Buffer, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, Value, field, record,
 };
 use resync::Form;
 use std::borrow::Cow;
@@ -22,8 +22,13 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe: |_: &Heads<'_>| Probe::Reject,
     parser: |_| Box::new(Websocket::default()),
     tables: &[&FRAMES],
-    buffers: &[],
+    buffers: &[&PAYLOAD],
 };
+
+static PAYLOAD: Buffer = Buffer::whole(
+    "websocket.payload",
+    "Payload of a message or control frame, unmasked, with its frames joined; the first 64 KiB, up to a gap, compressed as sent.",
+);
 
 static FRAMES: Table = Table {
     name: "websocket_frames",
@@ -47,6 +52,8 @@ static FRAMES: Table = Table {
 
 /// Maximum number of payload bytes of a frame that are kept.
 const KEPT: usize = 256;
+/// Maximum number of payload bytes of a message in `websocket.payload`; Suricata's default.
+const MAX_MESSAGE: usize = 65_536;
 /// The bit of the first frame of a compressed message (RFC 7692, 6).
 const COMPRESSED: u8 = 0x40;
 /// Maximum length of a header in bytes: two bytes, a length of eight, a mask of four.
@@ -66,6 +73,8 @@ struct Side {
     frame: Option<Frame>,
     /// After a gap: the bytes up to the next frame.
     sought: Option<Sought>,
+    /// Payload of the earlier frames of a message, if `websocket.payload` is asked for.
+    message: Vec<u8>,
     /// Number of headers until the frame that was found after a gap is certain: the next one must be likely too.
     doubt: u8,
 }
@@ -78,6 +87,8 @@ struct Frame {
     seen: u64,
     missing: u64,
     payload: Vec<u8>,
+    /// Maximum length of `payload`.
+    room: usize,
 }
 
 impl Parser for Websocket {
@@ -105,7 +116,10 @@ impl Parser for Websocket {
                         frame.bytes(&mut data);
                         None
                     }
-                    None => side.header(&mut data, time, form),
+                    None => {
+                        let room = if out.asked().has(&PAYLOAD) { MAX_MESSAGE } else { KEPT };
+                        side.header(&mut data, time, form, room)
+                    }
                 };
                 match header {
                     Some(Header::Bad) => {
@@ -135,6 +149,7 @@ impl Parser for Websocket {
     fn memory(&self) -> usize {
         let of = |side: &Side| {
             side.header.capacity()
+                + side.message.capacity()
                 + side.frame.as_ref().map_or(0, |frame| frame.payload.capacity())
                 + side.sought.as_ref().map_or(0, Sought::memory)
         };
@@ -153,12 +168,12 @@ enum Header {
 type Pieces<'a> = VecDeque<(Time, Cow<'a, [u8]>)>;
 
 impl Side {
-    /// Takes the next byte of a header.
-    fn header(&mut self, data: &mut &[u8], time: Time, form: Form) -> Option<Header> {
+    /// Takes the next byte of a header. Of the payload after it `room` bytes are kept.
+    fn header(&mut self, data: &mut &[u8], time: Time, form: Form, room: usize) -> Option<Header> {
         let (first, rest) = data.split_first()?;
         self.header.push(*first);
         *data = rest;
-        self.frame = Frame::of(&self.header, time);
+        self.frame = Frame::of(&self.header, time, room);
         if self.frame.is_none() {
             return (self.header.len() >= MAX_HEADER).then_some(Header::Bad);
         }
@@ -188,6 +203,7 @@ impl Side {
             }
         }
         self.header.clear();
+        self.message.clear();
         self.doubt = 0;
         self.sought = Some(Sought::default());
     }
@@ -233,10 +249,36 @@ impl Side {
         self.finish(direction, out);
     }
 
+    /// Hands on the payload of a message with its last frame, or of a control frame, which may come between the frames of a
+    /// message (RFC 6455, 5.4). Bytes after a gap are not joined with those before it.
+    fn hand_on(&mut self, frame: &Frame, direction: Direction, out: &mut dyn Out) {
+        if !out.asked().has(&PAYLOAD) {
+            self.message = Vec::new();
+            return;
+        }
+        if frame.is_control() {
+            if !frame.payload.is_empty() {
+                out.buffer(&PAYLOAD, direction, &frame.payload);
+            }
+            return;
+        }
+        if !frame.continues() {
+            self.message.clear();
+        }
+        let room = MAX_MESSAGE.saturating_sub(self.message.len());
+        self.message.extend(frame.payload.iter().take(room));
+        let is_last = frame.first & 0x80 != 0 || frame.missing > 0;
+        if is_last && !self.message.is_empty() {
+            out.buffer(&PAYLOAD, direction, &std::mem::take(&mut self.message));
+        }
+    }
+
     /// Emits the frame, as far as it has arrived.
     fn finish(&mut self, direction: Direction, out: &mut dyn Out) {
-        let Some(frame) = self.frame.take() else { return };
+        let Some(mut frame) = self.frame.take() else { return };
         self.header.clear();
+        self.hand_on(&frame, direction, out);
+        frame.payload.truncate(KEPT);
         let opcode = match frame.first & 15 {
             0 => Value::from("continuation"),
             1 => "text".into(),
@@ -263,7 +305,7 @@ impl Side {
 
 impl Frame {
     /// Parses a header; `None` if it is incomplete.
-    fn of(header: &[u8], time: Time) -> Option<Self> {
+    fn of(header: &[u8], time: Time, room: usize) -> Option<Self> {
         let (first, rest) = header.split_first()?;
         let (second, rest) = rest.split_first()?;
         let (length, rest) = match second & 0x7f {
@@ -283,7 +325,17 @@ impl Frame {
         };
         // The highest bit of a length is zero.
         let (seen, missing, payload) = (0, 0, Vec::new());
-        (length >> 63 == 0).then_some(Self { time, first: *first, mask, length, seen, missing, payload })
+        let first = *first;
+        (length >> 63 == 0).then_some(Self { time, first, mask, length, seen, missing, payload, room })
+    }
+
+    fn is_control(&self) -> bool {
+        self.first & 8 != 0
+    }
+
+    /// Whether it continues a message.
+    fn continues(&self) -> bool {
+        self.first & 15 == 0
     }
 
     fn is_compressed(&self) -> bool {
@@ -294,7 +346,7 @@ impl Frame {
         let left = usize::try_from(self.length - self.seen).unwrap_or(usize::MAX);
         let (now, later) = data.split_at_checked(left.min(data.len())).unwrap_or((data, &[]));
         // Bytes after a gap are not kept: only the beginning is shown.
-        let room = if self.missing > 0 { 0 } else { KEPT.saturating_sub(self.payload.len()) };
+        let room = if self.missing > 0 { 0 } else { self.room.saturating_sub(self.payload.len()) };
         let at = self.payload.len();
         let mask = self.mask.unwrap_or_default();
         let masks = mask.iter().cycle().skip(at % 4);
@@ -302,5 +354,67 @@ impl Frame {
         looked_at(now.len());
         self.seen += now.len() as u64;
         *data = later;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::Collected;
+
+    fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+        let length = (payload.len() as u16).to_be_bytes();
+        [&[first, 126], &length[..], payload].concat()
+    }
+
+    /// Asks for all buffers.
+    fn asking() -> Collected {
+        let mut out = Collected::default();
+        out.asked = crate::Asked::all();
+        out
+    }
+
+    /// The frames of a message are joined, also around a control frame; of a long message the first bytes are handed on.
+    #[test]
+    fn payloads_of_messages_are_buffers() {
+        let long = vec![b'x'; 40_000];
+        let data = [
+            frame(1, b"one "),
+            frame(0x89, b"ping"),
+            frame(0x80, &[b"and ", &[b'a'; 300][..]].concat()),
+            frame(2, &long),
+            frame(0x80, &long),
+            frame(0x8a, b""),
+        ];
+        let data = data.concat();
+        for size in [1, 7, data.len()] {
+            let (mut parser, mut out) = (Websocket::default(), asking());
+            for piece in data.chunks(size) {
+                let chunk = Chunk { time: Time(0), direction: Direction::Reverse, gap: 0, data: piece };
+                parser.chunk(&chunk, &mut out);
+            }
+            let payloads: Vec<_> = out.buffers.iter().map(|(_, _, bytes)| bytes.as_slice()).collect();
+            let joined = [b"one and ", &[b'a'; 300][..]].concat();
+            let cut = vec![b'x'; MAX_MESSAGE];
+            assert_eq!(payloads, [b"ping", joined.as_slice(), &cut], "in pieces of {size}");
+            let kept = out.records.iter().map(|record| match record.get("payload") {
+                Value::Text(payload) => payload.len(),
+                _ => 0,
+            });
+            assert_eq!(kept.collect::<Vec<_>>(), [4, 4, KEPT, KEPT, KEPT, 0]);
+        }
+    }
+
+    /// Bytes on both sides of a gap are not joined.
+    #[test]
+    fn a_gap_ends_a_payload() {
+        let (mut parser, mut out) = (Websocket::default(), asking());
+        let mut take = |gap, data: &[u8]| {
+            parser.chunk(&Chunk { time: Time(0), direction: Direction::Reverse, gap, data }, &mut out);
+        };
+        take(0, b"\x01\x0abefore");
+        take(2, b"at\x80\x04rest");
+        let payloads: Vec<_> = out.buffers.iter().map(|(_, _, bytes)| bytes.as_slice()).collect();
+        assert_eq!(payloads, [b"before", &b"rest"[..]]);
     }
 }

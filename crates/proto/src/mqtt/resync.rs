@@ -53,8 +53,14 @@ fn begun(bytes: &[u8], version: Option<u8>, side: Direction) -> Begun {
     let Some(variable) = bytes.get(header..).and_then(|rest| rest.get(..body)) else { return Begun::Unknown };
     looked_at(body);
     let mut own = Exchange::new(Time(0), Span::default(), side, kind);
-    let mut message =
-        Message { kind, qos, is_5: version == Some(5), id: None, reader: Reader::new(variable) };
+    let mut message = Message {
+        kind,
+        qos,
+        is_5: version == Some(5),
+        id: None,
+        payload: None,
+        reader: Reader::new(variable),
+    };
     let is_read = message.read(&mut own, body).is_some();
     let is_good = match kind {
         KIND_PUBLISH => is_read && has_topic(variable),

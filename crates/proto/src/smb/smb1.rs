@@ -3,7 +3,8 @@
 use super::names::{self, guid, u16_at, u32_at, u64_at, wide};
 use super::waiting::Key;
 use super::{
-    At, Begun, Fid, MAX_OPEN, Open, Request, Rest, SMB_MAPPING, Smb, Tree, What, bounded, is_of_pipes, shown,
+    At, Begun, Fid, MAX_OPEN, Open, Request, Rest, SMB_MAPPING, Smb, Tree, What, bounded, hand_on_path,
+    is_of_pipes, shown,
 };
 use crate::{Out, Span, Value, record};
 use weir_wire::Time;
@@ -236,6 +237,8 @@ impl Smb {
                 texts.at += usize::from(u16_at(words, 6)?);
                 let path = texts.next()?;
                 let service = texts.narrow().unwrap_or_default();
+                let is_pipe = service == b"IPC" || is_of_pipes(&path);
+                hand_on_path(&path, is_pipe, chunk.direction, out);
                 request.what = What::Tree { path, service };
             }
             TREE_DISCONNECT => {

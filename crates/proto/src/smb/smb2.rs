@@ -4,7 +4,7 @@ use super::names::{self, dialect, guid, u16_at, u32_at, u64_at, wide};
 use super::waiting::Key;
 use super::{
     At, Begun, Fid, MAX_COMPOUND, MAX_OPEN, Open, RELATED, Request, Rest, SMB_MAPPING, Smb, Tree, What,
-    is_of_pipes, shown, smb1,
+    hand_on_path, is_of_pipes, shown, smb1,
 };
 use crate::{Out, Span, Value, record};
 use weir_wire::stream::Chunk;
@@ -150,6 +150,7 @@ impl Smb {
             }
             TREE_CONNECT => {
                 let path = wide(part(message, u16_at(body, 4)?.into(), u16_at(body, 6)?.into())?);
+                hand_on_path(&path, is_of_pipes(&path), chunk.direction, out);
                 request.what = What::Tree { path, service: Vec::new() };
             }
             TREE_DISCONNECT => {

@@ -99,7 +99,7 @@ impl Form {
         let Some(whole) = bytes.get(..header) else { return Likely::Unknown };
         let least =
             [0, 126, 65_536].get(usize::from(length.saturating_sub(125))).copied().unwrap_or_default();
-        match Frame::of(whole, Time(0)) {
+        match Frame::of(whole, Time(0), 0) {
             Some(frame) if frame.length >= least => Likely::Yes(header, frame),
             _ => Likely::No,
         }
