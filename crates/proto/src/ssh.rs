@@ -28,11 +28,27 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Ssh::default()),
     tables: &[&SSH],
-    buffers: &[&PROTO, &SOFTWARE],
+    buffers: &[&PROTO, &SOFTWARE, &HASSH, &HASSH_TEXT, &SERVER_HASSH, &SERVER_HASSH_TEXT],
 };
 
 static PROTO: Buffer = Buffer::whole("ssh.proto", "Version of the protocol in a banner.");
 static SOFTWARE: Buffer = Buffer::whole("ssh.software", "Software in a banner.");
+static HASSH: Buffer = Buffer::whole(
+    "ssh.hassh",
+    "HASSH of a client: MD5 of the algorithms that it offers, in lower-case hexadecimal digits.",
+);
+static HASSH_TEXT: Buffer = Buffer::whole(
+    "ssh.hassh.string",
+    "Text that HASSH is the MD5 of: lists of key exchanges, ciphers, MACs and compressions, with `;` between them.",
+);
+static SERVER_HASSH: Buffer = Buffer::whole(
+    "ssh.hassh.server",
+    "HASSH of a server: MD5 of the algorithms that it offers, in lower-case hexadecimal digits.",
+);
+static SERVER_HASSH_TEXT: Buffer = Buffer::whole(
+    "ssh.hassh.server.string",
+    "Text that the server's HASSH is the MD5 of, in the form of ssh.hassh.string.",
+);
 
 static SSH: Table = Table {
     name: "ssh",
@@ -276,6 +292,21 @@ impl Offer {
     fn hassh(&self, direction: Direction) -> String {
         hex(&Md5::digest(self.text(direction)))
     }
+
+    /// Emits the buffers of the side that made the offer.
+    fn hand_on(&self, direction: Direction, out: &mut dyn Out) {
+        let (hassh, text) = match direction {
+            Direction::Forward => (&HASSH, &HASSH_TEXT),
+            Direction::Reverse => (&SERVER_HASSH, &SERVER_HASSH_TEXT),
+        };
+        let asked = out.asked();
+        if asked.has(hassh) {
+            out.buffer(hassh, direction, self.hassh(direction).as_bytes());
+        }
+        if asked.has(text) {
+            out.buffer(text, direction, &self.text(direction));
+        }
+    }
 }
 
 /// Number of bytes that tell a message from text.
@@ -461,8 +492,11 @@ impl Ssh {
         if kexinit(&bytes).is_some() {
             out.more(data.len());
             // One that cannot be read is no error: the bytes after a gap need not be a message.
-            self.side(direction).saying =
-                if self.message(direction, false, &bytes).is_ok() { Saying::Clear } else { Saying::Lost };
+            self.side(direction).saying = if self.message(direction, false, &bytes, out).is_ok() {
+                Saying::Clear
+            } else {
+                Saying::Lost
+            };
             return;
         }
         self.side(direction).saying = Saying::Banner;
@@ -530,7 +564,7 @@ impl Ssh {
         };
         let emitted = frames.next(data, size, |message, unread| {
             out.more(unread);
-            self.message(direction, is_old, message)
+            self.message(direction, is_old, message, out)
         });
         self.side(direction).frames = frames;
         if let Some(Err(name)) = emitted {
@@ -541,7 +575,13 @@ impl Ssh {
     }
 
     /// Parses a message. Returns its error, if any.
-    fn message(&mut self, direction: Direction, is_old: bool, message: &[u8]) -> Result<(), &'static str> {
+    fn message(
+        &mut self,
+        direction: Direction,
+        is_old: bool,
+        message: &[u8],
+        out: &mut dyn Out,
+    ) -> Result<(), &'static str> {
         let mut reader = Reader::new(message);
         let said = reader.u32().map_or(0, |said| said as usize);
         if said > MAX_MESSAGE {
@@ -557,7 +597,11 @@ impl Ssh {
         let (number, body) = body.and_then(<[u8]>::split_first).ok_or("invalid_record")?;
         let server = direction == Direction::Reverse;
         match *number {
-            KEXINIT => self.side(direction).offer = Some(Offer::read(body).ok_or("invalid_record")?),
+            KEXINIT => {
+                let offer = Offer::read(body).ok_or("invalid_record")?;
+                offer.hand_on(direction, out);
+                self.side(direction).offer = Some(offer);
+            }
             NEWKEYS => self.side(direction).saying = Saying::Encrypted,
             number if server && self.brings_key(number) => {
                 let key = string(&mut Reader::new(body)).ok_or("invalid_record")?;
@@ -685,6 +729,38 @@ mod tests {
         let both = "To server: chacha20-poly1305@openssh.com, to client: aes128-ctr";
         assert_eq!(record.get("cipher_alg"), &both.into());
         assert_eq!(record.get("client_software"), &"OpenSSH_9.6".into());
+    }
+
+    /// The fingerprints that are emitted before the record are those of the record, and of the side that sent them.
+    #[test]
+    fn fingerprints_have_buffers_of_their_side() {
+        let mut seen = 0;
+        for (path, talk) in talks("ssh", 22) {
+            let emitted = talk.asked(|data| vec![data.to_vec()]);
+            for (name, side, field) in [
+                ("ssh.hassh", Direction::Forward, "client_hassh"),
+                ("ssh.hassh.string", Direction::Forward, "client_algorithms"),
+                ("ssh.hassh.server", Direction::Reverse, "server_hassh"),
+                ("ssh.hassh.server.string", Direction::Reverse, "server_algorithms"),
+            ] {
+                let buffers = emitted.buffers.iter().filter(|(buffer, ..)| buffer.name == name);
+                let given: Vec<_> = buffers.map(|(_, side, bytes)| (*side, bytes.clone())).collect();
+                let rows = emitted.records.iter().filter(|record| record.table.name == "ssh");
+                let expected: Vec<_> = rows
+                    .filter_map(|record| match record.get(field) {
+                        Value::Text(text) => Some((side, text.to_vec())),
+                        _ => None,
+                    })
+                    .collect();
+                assert_eq!(given, expected, "{name}: {}", path.display());
+                seen += given.len();
+            }
+        }
+        assert!(seen >= 8, "{seen}");
+        let emitted = login(22, [b"", b""]).asked(|data| vec![data.to_vec()]);
+        let text = emitted.buffers.iter().find(|(buffer, ..)| buffer.name == "ssh.hassh.server.string");
+        let expected = "ecdh-sha2-nistp256,curve25519-sha256;aes128-ctr,aes256-ctr;hmac-sha2-256;none";
+        assert_eq!(text.map(|(_, _, bytes)| bytes.as_slice()), Some(expected.as_bytes()));
     }
 
     #[test]
