@@ -354,3 +354,17 @@ impl Parser for Rfb {
             + self.offered.as_ref().map_or(0, String::capacity)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::laws::talks;
+    use weir_wire::Direction;
+
+    #[test]
+    fn the_name_of_a_desktop_is_a_buffer() {
+        let (_, talk) = talks("rfb", 5900).into_iter().find(|(path, _)| path.ends_with("none.talk")).unwrap();
+        let emitted = talk.asked(|data| data.chunks(3).map(<[u8]>::to_vec).collect());
+        let [(buffer, side, name)] = emitted.buffers.as_slice() else { panic!("{:?}", emitted.buffers) };
+        assert_eq!((buffer.name, *side, name.as_slice()), ("rfb.name", Direction::Reverse, &b"kiosk"[..]));
+    }
+}

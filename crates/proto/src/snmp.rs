@@ -453,3 +453,23 @@ impl Parser for Snmp {
         texts.map(Vec::capacity).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::laws::talks;
+
+    #[test]
+    fn communities_and_users_are_buffers() {
+        let of = |case: &str, name: &str| -> Vec<String> {
+            let (_, talk) = talks("snmp", 161).into_iter().find(|(path, _)| path.ends_with(case)).unwrap();
+            let emitted = talk.asked(|data| vec![data.to_vec()]);
+            let found = emitted.buffers.into_iter().filter(|(buffer, ..)| buffer.name == name);
+            found.map(|(_, _, bytes)| String::from_utf8(bytes).unwrap()).collect()
+        };
+        assert_eq!(of("session.talk", "snmp.community")[..2], ["public", "public"]);
+        assert!(of("session.talk", "snmp.usm").is_empty());
+        assert_eq!(of("third.talk", "snmp.usm"), ["", "", "alice"]);
+        // A message that is malformed has none.
+        assert_eq!(of("third.talk", "snmp.community"), ["x"]);
+    }
+}
