@@ -38,6 +38,8 @@ struct Position {
 /// A rule while its options are read.
 pub(crate) struct Builder<'a> {
     pub(crate) rule: Rule,
+    /// The name of the rule's file.
+    pub(crate) file: &'a str,
     /// Files and lists that rules name.
     pub(crate) sources: &'a dyn Sources,
     /// Whether rules with a keyword are in force.
@@ -57,7 +59,12 @@ pub(crate) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    pub(crate) fn new(header: Header, sources: &'a dyn Sources, is_in_force: fn(&str) -> bool) -> Self {
+    pub(crate) fn new(
+        header: Header,
+        file: &'a str,
+        sources: &'a dyn Sources,
+        is_in_force: fn(&str) -> bool,
+    ) -> Self {
         let rule = Rule {
             header,
             sid: 0,
@@ -84,6 +91,7 @@ impl<'a> Builder<'a> {
         };
         Self {
             rule,
+            file,
             sources,
             is_in_force,
             at: 0,

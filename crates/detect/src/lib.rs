@@ -28,6 +28,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod asn1;
 mod buffer;
 mod builder;
 mod condition;
@@ -49,6 +50,7 @@ mod state;
 mod text;
 mod transform;
 mod value;
+mod verify;
 
 pub use buffer::{BUFFERS, Origin as BufferOrigin, RuleBuffer, Sides, buffer};
 pub use builder::MAX_TESTS;
@@ -68,7 +70,9 @@ pub use pattern::{Capture, Found, MAX_EXPRESSION, Pattern};
 pub use protocol::{RULE_PROTOCOLS, RuleProtocol, Selects, is_read};
 pub use ranges::{Number, Ranges};
 pub use rule::{Asn1, BufferTests, Rule, Target, Test};
-pub use ruleset::{LoadedRule, MAX_EXCERPT, Note, Origin, Reading, Refusal, RuleFile, Ruleset, parse_rule};
+pub use ruleset::{
+    LoadedRule, MAX_EXCERPT, Note, Origin, ParsedRule, Reading, Refusal, RuleFile, Ruleset, parse_rule,
+};
 pub use sets::{AddressSet, Lists, PortSet, Variables};
 pub use sources::{NoSources, Sources};
 pub use state::{
@@ -77,3 +81,4 @@ pub use state::{
 };
 pub use text::{MAX_RULE_BYTES, NotRules, RuleText, rule_texts};
 pub use transform::{Base64, Base64Mode, Transform};
+pub use verify::{MAX_STEPS, Memory, Verdict, verify};

@@ -9,7 +9,7 @@ use crate::sources::Sources;
 use crate::state::BitAction;
 use crate::text::{MAX_RULE_BYTES, NotRules, RuleText, rule_texts};
 use crate::value::Value;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// A rule file.
@@ -81,8 +81,10 @@ pub struct Ruleset {
     pub notes: Vec<Note>,
     /// The number of rules that are switched off by a `#`.
     pub switched_off: usize,
-    /// The number of rules that another one of a higher revision replaces.
+    /// The number of rules that another one with their sid replaces.
     pub replaced: usize,
+    /// For each keyword the number of rules that were read and have it, replaced ones included.
+    pub keyword_uses: BTreeMap<&'static str, usize>,
 }
 
 /// How rules are read.
@@ -147,7 +149,7 @@ impl Ruleset {
             let (line, column) = text.place(at);
             Origin { file: file.clone(), line, column }
         };
-        let (rule, notes) = match parse_rule(&text.text, lists, sources) {
+        let ParsedRule { rule, notes, keywords } = match parse_rule(&text.text, file, lists, sources) {
             Ok(read) => read,
             Err(fault) => {
                 let (excerpt, skipped) = excerpt(&text.text, fault.at);
@@ -158,6 +160,9 @@ impl Ruleset {
             }
         };
         let sid = rule.sid;
+        for keyword in keywords.into_iter().collect::<HashSet<_>>() {
+            *self.keyword_uses.entry(keyword).or_default() += 1;
+        }
         self.notes.extend(notes.into_iter().map(|(at, text)| Note { origin: origin(at), sid, text }));
         let loaded = LoadedRule { rule: Arc::new(rule), origin: origin(0) };
         match by_number.get(&(loaded.rule.gid, sid)).and_then(|at| Some((*at, self.rules.get_mut(*at)?))) {
@@ -234,14 +239,27 @@ fn sid_of(text: &[u8]) -> Option<u32> {
     None
 }
 
-/// A rule and notes about it, each with its place.
-type Parsed = (Rule, Vec<(usize, String)>);
+/// A rule that was read.
+#[derive(Clone, Debug)]
+pub struct ParsedRule {
+    /// The rule.
+    pub rule: Rule,
+    /// What its author should know: places in the text, and sentences.
+    pub notes: Vec<(usize, String)>,
+    /// Its keywords, in order.
+    pub keywords: Vec<&'static str>,
+}
 
-/// Reads a rule.
+/// Reads a rule of a file.
 ///
 /// # Errors
 /// Why it is not in force.
-pub fn parse_rule(text: &[u8], lists: &mut Lists, sources: &dyn Sources) -> Result<Parsed, Fault> {
+pub fn parse_rule(
+    text: &[u8],
+    file: &str,
+    lists: &mut Lists,
+    sources: &dyn Sources,
+) -> Result<ParsedRule, Fault> {
     if text.len() > MAX_RULE_BYTES {
         return Err(Fault::wrong(
             0,
@@ -253,15 +271,19 @@ pub fn parse_rule(text: &[u8], lists: &mut Lists, sources: &dyn Sources) -> Resu
     let Some(body) = text.get(open + 1..).and_then(|body| body.strip_suffix(b")")) else {
         return Err(Fault::wrong(text.len().saturating_sub(1), "the options do not end with `)`"));
     };
-    let mut builder = Builder::new(header, sources, keyword::is_in_force);
+    let mut builder = Builder::new(header, file, sources, keyword::is_in_force);
+    let mut keywords = Vec::new();
     let mut rest = Value::new(body, open + 1).trimmed();
     while !rest.is_empty() {
         let (name, value, after) = next_option(rest)?;
         builder.at = name.at;
-        keyword::of_option(name)?.apply(&mut builder, value)?;
+        let keyword = keyword::of_option(name)?;
+        keyword.apply(&mut builder, value)?;
+        keywords.push(keyword.name);
         rest = after.trimmed();
     }
-    builder.finish()
+    let (rule, notes) = builder.finish()?;
+    Ok(ParsedRule { rule, notes, keywords })
 }
 
 /// The name of the next option, its value, and what follows it. A `;` with a `\` before it belongs to the value.

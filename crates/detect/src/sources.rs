@@ -2,11 +2,11 @@
 
 /// What rules name that is not in their text.
 pub trait Sources {
-    /// The content of a file.
+    /// The content of a file that a rule of the file `rules` names.
     ///
     /// # Errors
     /// Why it cannot be read, in words.
-    fn read(&self, name: &str) -> Result<Vec<u8>, String>;
+    fn read(&self, rules: &str, name: &str) -> Result<Vec<u8>, String>;
 
     /// Whether the countries of addresses are known.
     fn has_places(&self) -> bool {
@@ -24,7 +24,7 @@ pub trait Sources {
 pub struct NoSources;
 
 impl Sources for NoSources {
-    fn read(&self, _name: &str) -> Result<Vec<u8>, String> {
+    fn read(&self, _rules: &str, _name: &str) -> Result<Vec<u8>, String> {
         Err("no files are read here".to_owned())
     }
 }

@@ -6,7 +6,7 @@ use weir_detect::{Fault, KEYWORDS, Keyword, Lists, Sources, keyword, parse_rule}
 struct Examples;
 
 impl Sources for Examples {
-    fn read(&self, name: &str) -> Result<Vec<u8>, String> {
+    fn read(&self, _rules: &str, name: &str) -> Result<Vec<u8>, String> {
         Ok(match name {
             "md5.txt" => format!("# a list\n{}\n{}  a.exe\n", "0a".repeat(16), "1B".repeat(16)),
             "sha1.txt" => format!("{}\n", "0a".repeat(20)),
@@ -22,7 +22,7 @@ impl Sources for Examples {
 
 fn read(options: &str) -> Result<weir_detect::Rule, Fault> {
     let text = format!("alert ip any any -> any any (msg:\"x\"; {options} sid:1;)");
-    parse_rule(text.as_bytes(), &mut Lists::default(), &Examples).map(|(rule, _)| rule)
+    parse_rule(text.as_bytes(), "x.rules", &mut Lists::default(), &Examples).map(|parsed| parsed.rule)
 }
 
 fn names(keyword: &Keyword) -> impl Iterator<Item = &'static str> {
@@ -65,7 +65,7 @@ fn examples_of_each_keyword_are_accepted_and_refused() {
                 "alert ip any any -> any any (msg:\"x\"; {example} {})",
                 if row.name == "sid" { "" } else { "sid:1;" }
             );
-            let fault = parse_rule(text.as_bytes(), &mut Lists::default(), &Examples).map(|_| ());
+            let fault = parse_rule(text.as_bytes(), "x.rules", &mut Lists::default(), &Examples).map(|_| ());
             assert!(fault.is_err(), "{}: {example}", row.name);
         }
     }
@@ -117,7 +117,7 @@ fn places_of_faults_are_those_of_the_text() {
         ("content:\"a\"; offset:1; distance:1;", "content:\"a\""),
     ] {
         let text = format!("alert ip any any -> any any (msg:\"x\"; {options} sid:1;)");
-        let fault = parse_rule(text.as_bytes(), &mut Lists::default(), &Examples).unwrap_err();
+        let fault = parse_rule(text.as_bytes(), "x.rules", &mut Lists::default(), &Examples).unwrap_err();
         assert!(text[fault.at..].starts_with(part), "{options}: {} at {}", fault.reason, &text[fault.at..]);
     }
 }

@@ -95,7 +95,7 @@ proptest! {
     #[test]
     fn any_options_are_read(options in "[a-z.:;\"|0-9,!\\\\ ]{0,80}") {
         let text = format!("alert tcp any any -> any any ({options} sid:1;)");
-        if let Err(fault) = parse_rule(text.as_bytes(), &mut Lists::default(), &NoSources) {
+        if let Err(fault) = parse_rule(text.as_bytes(), "x.rules", &mut Lists::default(), &NoSources) {
             prop_assert!(fault.at <= text.len() && !fault.reason.is_empty());
         }
     }

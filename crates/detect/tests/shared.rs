@@ -12,7 +12,7 @@ fn shared() -> Option<PathBuf> {
 struct Beside(PathBuf);
 
 impl Sources for Beside {
-    fn read(&self, name: &str) -> Result<Vec<u8>, String> {
+    fn read(&self, _rules: &str, name: &str) -> Result<Vec<u8>, String> {
         std::fs::read(self.0.join(name)).map_err(|error| error.to_string())
     }
 }

@@ -182,7 +182,7 @@ fn file_store(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> 
 /// The content of a file that a rule names.
 fn read(builder: &Builder<'_>, name: Value<'_>) -> Result<Vec<u8>, Fault> {
     let path = name.text()?;
-    builder.sources.read(path).map_err(|reason| name.wrong(format!("{path}: {reason}")))
+    builder.sources.read(builder.file, path).map_err(|reason| name.wrong(format!("{path}: {reason}")))
 }
 
 /// The lines of a list with their numbers, without comments and empty ones.
