@@ -44,6 +44,7 @@ mod protocol;
 mod ranges;
 mod rule;
 mod ruleset;
+mod search;
 mod sets;
 mod sources;
 mod state;
@@ -73,6 +74,7 @@ pub use rule::{Asn1, BufferTests, Rule, Target, Test};
 pub use ruleset::{
     LoadedRule, MAX_EXCERPT, Note, Origin, ParsedRule, Reading, Refusal, RuleFile, Ruleset, parse_rule,
 };
+pub use search::{Literal, Search};
 pub use sets::{AddressSet, Lists, PortSet, Variables};
 pub use sources::{NoSources, Sources};
 pub use state::{

@@ -1,0 +1,385 @@
+//! A search for many literals at once.
+//!
+//! A literal of at least four bytes is found by four of its bytes (a gram), letters of ASCII folded to lower case. Long literals have several
+//! grams, one for each of the next places, so that the text is looked at in steps: of 8 bytes for literals of 11 bytes and more,
+//! of 4 from 7 bytes on, of 2 from 5 bytes on. A gram of the text is looked up in a bitmap, which has most of the work; what passes goes to a table
+//! by the gram, and there the literal is compared. Literals of one to three bytes have a bitmap of their own.
+//!
+//! Text without grams of literals costs a load, a hash and a test of a bit for each step. The time for a text is in proportion to its
+//! length, and to the number of its places that have a gram of a literal.
+
+/// A literal to find.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Literal<'a> {
+    /// Its bytes, at least one.
+    pub bytes: &'a [u8],
+    /// Whether letters of ASCII match in either case.
+    pub ignores_case: bool,
+}
+
+/// Bytes of a gram.
+const GRAM: usize = 4;
+
+/// The steps, and the least length of the literals that are found by them.
+const STEPS: [(usize, usize); 4] = [(8, 11), (4, 7), (2, 5), (1, 4)];
+
+/// Bits of a bitmap's number of bits: 2^17 of them take 16 KiB, half of a first-level cache.
+const BITS: u32 = 17;
+
+/// A search for literals, made once.
+#[derive(Debug)]
+pub struct Search {
+    literals: Vec<Owned>,
+    classes: Vec<Class>,
+    short: Option<Short>,
+}
+
+/// A literal with its folded bytes.
+#[derive(Debug)]
+struct Owned {
+    bytes: Box<[u8]>,
+    ignores_case: bool,
+}
+
+impl Owned {
+    /// Whether the text has the literal at a place.
+    #[inline]
+    fn is_at(&self, text: &[u8], at: usize) -> bool {
+        let Some(part) = text.get(at..at + self.bytes.len()) else { return false };
+        match self.ignores_case {
+            true => part.eq_ignore_ascii_case(&self.bytes),
+            false => part == &*self.bytes,
+        }
+    }
+}
+
+/// The literals that are found in steps of one length.
+#[derive(Debug)]
+struct Class {
+    step: usize,
+    bitmap: Box<[u64]>,
+    table: Table,
+}
+
+/// The grams of literals, by their hashes.
+#[derive(Debug)]
+struct Table {
+    /// For each value of the last bits of a hash, where its entries begin; one more ends the last.
+    starts: Box<[u32]>,
+    entries: Box<[Entry]>,
+    shift: u32,
+}
+
+/// A gram of a literal.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    gram: u32,
+    literal: u32,
+    /// Its place in the literal.
+    offset: u32,
+}
+
+/// Folds letters of ASCII in a gram to lower case.
+#[inline]
+fn folded(gram: u32) -> u32 {
+    // Letters differ in this bit. Other bytes that differ in it alone become equal, too: the comparison tells them apart.
+    gram | 0x2020_2020
+}
+
+#[inline]
+fn hash(gram: u32) -> u32 {
+    gram.wrapping_mul(0x9e37_79b1)
+}
+
+/// The gram at a place, folded.
+#[inline]
+fn gram(text: &[u8], at: usize) -> Option<u32> {
+    let bytes: &[u8; GRAM] = text.get(at..)?.first_chunk()?;
+    Some(folded(u32::from_le_bytes(*bytes)))
+}
+
+impl Class {
+    fn new(step: usize, literals: &[(u32, &[u8])]) -> Self {
+        let mut bitmap = vec![0_u64; 1 << (BITS - 6)].into_boxed_slice();
+        let mut entries = Vec::with_capacity(literals.len() * step);
+        for (literal, bytes) in literals {
+            for offset in 0..step {
+                let Some(gram) = gram(bytes, offset) else { continue };
+                entries.push(Entry { gram, literal: *literal, offset: offset as u32 });
+                let bit = hash(gram) >> (32 - BITS);
+                if let Some(word) = bitmap.get_mut((bit / 64) as usize) {
+                    *word |= 1 << (bit % 64);
+                }
+            }
+        }
+        Self { step, bitmap, table: Table::new(entries) }
+    }
+
+    fn find(&self, literals: &[Owned], text: &[u8], found: &mut impl FnMut(usize, usize)) {
+        let mut at = 0;
+        // Four grams at a time, so that their loads do not wait for each other.
+        while let Some(window) = text.get(at..at + 3 * self.step + GRAM) {
+            let grams = [0, 1, 2, 3].map(|n| gram(window, n * self.step).unwrap_or_default());
+            let hits = grams.map(|gram| self.may_have(gram));
+            if hits.contains(&true) {
+                for (n, gram) in grams.into_iter().enumerate().filter(|(n, _)| hits.get(*n) == Some(&true)) {
+                    self.table.find(literals, text, at + n * self.step, gram, found);
+                }
+            }
+            at += 4 * self.step;
+        }
+        while let Some(gram) = gram(text, at) {
+            if self.may_have(gram) {
+                self.table.find(literals, text, at, gram, found);
+            }
+            at += self.step;
+        }
+    }
+
+    #[inline]
+    fn may_have(&self, gram: u32) -> bool {
+        let bit = hash(gram) >> (32 - BITS);
+        self.bitmap.get((bit / 64) as usize).is_some_and(|word| word >> (bit % 64) & 1 == 1)
+    }
+}
+
+impl Table {
+    fn new(mut entries: Vec<Entry>) -> Self {
+        let bits = (entries.len() as u32).next_power_of_two().ilog2().max(1);
+        let shift = 32 - bits;
+        let place = |entry: &Entry| hash(entry.gram) >> shift;
+        entries.sort_by_key(|entry| (place(entry), entry.gram, entry.literal, entry.offset));
+        let mut starts = vec![0; (1 << bits) + 1];
+        for entry in &entries {
+            if let Some(count) = starts.get_mut(place(entry) as usize + 1) {
+                *count += 1;
+            }
+        }
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        Self { starts: starts.into(), entries: entries.into(), shift }
+    }
+
+    /// Compares the literals that have a gram with the text around it.
+    fn find(
+        &self,
+        literals: &[Owned],
+        text: &[u8],
+        at: usize,
+        gram: u32,
+        found: &mut impl FnMut(usize, usize),
+    ) {
+        let place = (hash(gram) >> self.shift) as usize;
+        let (Some(from), Some(to)) = (self.starts.get(place), self.starts.get(place + 1)) else { return };
+        for entry in self.entries.get(*from as usize..*to as usize).unwrap_or_default() {
+            if entry.gram != gram {
+                continue;
+            }
+            let Some(start) = at.checked_sub(entry.offset as usize) else { continue };
+            if let Some(literal) = literals.get(entry.literal as usize)
+                && literal.is_at(text, start)
+            {
+                found(entry.literal as usize, start);
+            }
+        }
+    }
+}
+
+/// The literals of one to three bytes, by their first two bytes.
+#[derive(Debug)]
+struct Short {
+    /// A bit for each pair of bytes that a literal may begin with.
+    bitmap: Box<[u64]>,
+    /// By their first byte in lower case: the positions of literals.
+    by_first: Box<[Vec<u32>]>,
+}
+
+impl Short {
+    fn new(literals: &[(u32, &Owned)]) -> Self {
+        let mut bitmap = vec![0_u64; 1 << 10].into_boxed_slice();
+        let mut by_first = vec![Vec::new(); 256].into_boxed_slice();
+        for (position, literal) in literals {
+            let Some(first) = literal.bytes.first() else { continue };
+            if let Some(positions) = by_first.get_mut(usize::from(first.to_ascii_lowercase())) {
+                positions.push(*position);
+            }
+            for first in cases(*first, literal.ignores_case) {
+                let seconds: Vec<u8> = match literal.bytes.get(1) {
+                    Some(second) => cases(*second, literal.ignores_case).collect(),
+                    None => (0..=u8::MAX).collect(),
+                };
+                for second in seconds {
+                    let bit = usize::from(first) << 8 | usize::from(second);
+                    if let Some(word) = bitmap.get_mut(bit / 64) {
+                        *word |= 1 << (bit % 64);
+                    }
+                }
+            }
+        }
+        Self { bitmap, by_first }
+    }
+
+    fn find(&self, literals: &[Owned], text: &[u8], found: &mut impl FnMut(usize, usize)) {
+        for (at, first) in text.iter().enumerate() {
+            let may_be = match text.get(at + 1) {
+                Some(second) => {
+                    let bit = usize::from(*first) << 8 | usize::from(*second);
+                    self.bitmap.get(bit / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1)
+                }
+                None => true,
+            };
+            if !may_be {
+                continue;
+            }
+            let positions = self.by_first.get(usize::from(first.to_ascii_lowercase()));
+            for position in positions.into_iter().flatten() {
+                if literals.get(*position as usize).is_some_and(|literal| literal.is_at(text, at)) {
+                    found(*position as usize, at);
+                }
+            }
+        }
+    }
+}
+
+/// A byte, and its other case where that counts.
+fn cases(byte: u8, ignores_case: bool) -> impl Iterator<Item = u8> {
+    let other = if byte.is_ascii_lowercase() { byte.to_ascii_uppercase() } else { byte.to_ascii_lowercase() };
+    std::iter::once(byte).chain((ignores_case && other != byte).then_some(other))
+}
+
+impl Search {
+    /// A search for literals. Empty ones are never found.
+    pub fn new(literals: &[Literal<'_>]) -> Self {
+        let owned =
+            |literal: &Literal<'_>| Owned { bytes: literal.bytes.into(), ignores_case: literal.ignores_case };
+        let literals: Vec<Owned> = literals.iter().map(owned).collect();
+        let numbered = || literals.iter().enumerate().map(|(position, literal)| (position as u32, literal));
+        let mut classes = Vec::new();
+        let mut below = usize::MAX;
+        for (step, least) in STEPS {
+            let of_class = numbered().filter(|(_, literal)| (least..below).contains(&literal.bytes.len()));
+            let of_class: Vec<(u32, &[u8])> =
+                of_class.map(|(position, literal)| (position, &*literal.bytes)).collect();
+            if !of_class.is_empty() {
+                classes.push(Class::new(step, &of_class));
+            }
+            below = least;
+        }
+        let short: Vec<_> = numbered().filter(|(_, literal)| literal.bytes.len() < GRAM).collect();
+        let short = (!short.is_empty()).then(|| Short::new(&short));
+        Self { literals, classes, short }
+    }
+
+    /// Calls `found` with each literal, by its position, and each place of it in the text. The order of calls is not defined.
+    pub fn find(&self, text: &[u8], mut found: impl FnMut(usize, usize)) {
+        for class in &self.classes {
+            class.find(&self.literals, text, &mut found);
+        }
+        if let Some(short) = &self.short {
+            short.find(&self.literals, text, &mut found);
+        }
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        let literals =
+            self.literals.iter().map(|literal| size_of::<Owned>() + literal.bytes.len()).sum::<usize>();
+        let of_class = |class: &Class| {
+            let table = size_of_val(&*class.table.starts) + size_of_val(&*class.table.entries);
+            size_of_val(&*class.bitmap) + table
+        };
+        let short = self.short.as_ref().map_or(0, |short| {
+            size_of_val(&*short.bitmap)
+                + short.by_first.iter().map(|positions| 24 + positions.capacity() * 4).sum::<usize>()
+        });
+        literals + self.classes.iter().map(of_class).sum::<usize>() + short
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// All places, by looking at each.
+    fn plainly(literals: &[(Vec<u8>, bool)], text: &[u8]) -> Vec<(usize, usize)> {
+        let mut found = Vec::new();
+        for (position, (literal, ignores_case)) in literals.iter().enumerate() {
+            for (at, part) in text.windows(literal.len().max(1)).enumerate() {
+                let is_equal =
+                    if *ignores_case { part.eq_ignore_ascii_case(literal) } else { part == literal };
+                if is_equal && !literal.is_empty() {
+                    found.push((position, at));
+                }
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
+    fn by_search(literals: &[(Vec<u8>, bool)], text: &[u8]) -> Vec<(usize, usize)> {
+        let of: Vec<Literal<'_>> = literals
+            .iter()
+            .map(|(bytes, ignores_case)| Literal { bytes, ignores_case: *ignores_case })
+            .collect();
+        let mut found = Vec::new();
+        Search::new(&of).find(text, |literal, at| found.push((literal, at)));
+        found.sort_unstable();
+        found
+    }
+
+    fn literal() -> impl Strategy<Value = (Vec<u8>, bool)> {
+        let bytes = prop_oneof![
+            proptest::collection::vec(prop_oneof![Just(b'a'), Just(b'A'), Just(b'b')], 1..24),
+            proptest::collection::vec(any::<u8>(), 1..24),
+        ];
+        (bytes, any::<bool>())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        #[test]
+        fn the_search_finds_what_a_plain_one_finds(
+            literals in proptest::collection::vec(literal(), 1..20),
+            text in proptest::collection::vec(prop_oneof![4 => Just(b'a'), 1 => Just(b'A'), 4 => Just(b'b'), 1 => any::<u8>()], 0..120),
+            pasted in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..4),
+        ) {
+            let mut text = text;
+            for (which, place) in pasted {
+                let at = place.index(text.len() + 1);
+                text.splice(at..at, which.get(&literals).0.clone());
+            }
+            prop_assert_eq!(by_search(&literals, &text), plainly(&literals, &text));
+        }
+    }
+
+    #[test]
+    fn each_length_is_found_at_each_place() {
+        for length in 1..30 {
+            let literal: Vec<u8> = (0..length).map(|n| b'k' + n as u8 % 11).collect();
+            for before in 0..20 {
+                for after in 0..20 {
+                    let text = [vec![b'.'; before], literal.to_ascii_uppercase(), vec![b'.'; after]].concat();
+                    let literals = [(literal.clone(), true), (literal.clone(), false)];
+                    assert_eq!(
+                        by_search(&literals, &text),
+                        [(0, before)],
+                        "{length} bytes after {before} of {}",
+                        text.len()
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn literals_of_one_gram_are_all_found() {
+        let literals: Vec<(Vec<u8>, bool)> =
+            (0..1000).map(|n| (format!("abcdefgh{n:04}").into_bytes(), false)).collect();
+        let text: Vec<u8> = literals.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
+        assert_eq!(by_search(&literals, &text).len(), 1000);
+    }
+}
