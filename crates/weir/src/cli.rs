@@ -7,6 +7,7 @@ mod logs;
 mod model;
 mod packets;
 mod pages;
+mod rules;
 mod run;
 mod store;
 mod streams;
@@ -20,6 +21,7 @@ pub use logs::LogOptions;
 pub use model::{Generate, HostPeriod, Report};
 pub use packets::PacketOptions;
 pub use pages::{Open, PORT, Pages, Serve};
+pub use rules::{RuleFiles, RulesCommand};
 pub use run::{Checksum, RunOptions};
 pub use store::{Query, StoreCommand};
 pub use streams::{Streams, Talk};
@@ -127,6 +129,9 @@ pub enum Command {
     Open(Box<Open>),
     /// Monitor a link, store the results, and serve its pages.
     Serve(Box<Serve>),
+    /// Check rules of Suricata and Snort, count what they ask for, or list their keywords.
+    #[command(subcommand)]
+    Rules(RulesCommand),
     /// Check, explain or apply a configuration, or translate one of Ourmon's.
     #[command(subcommand)]
     Config(Config),

@@ -52,6 +52,7 @@ mod report;
 mod requested;
 mod resolved;
 mod routes;
+mod rules;
 mod run;
 mod senders;
 mod serve;
@@ -106,6 +107,7 @@ fn main() -> ExitCode {
         Some(Command::Store(command)) => store::store(&command),
         Some(Command::Open(options)) => serve::open(*options),
         Some(Command::Serve(options)) => serve::serve(*options),
+        Some(Command::Rules(command)) => rules::rules(&command),
         Some(Command::Config(command)) => configuration(&command),
         Some(Command::Completion { shell }) => {
             clap_complete::generate(shell, &mut Cli::command(), "weir", &mut std::io::stdout());

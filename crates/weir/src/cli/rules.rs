@@ -1,0 +1,36 @@
+//! Rules: `weir rules`.
+
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// Check rules of Suricata and Snort, count what they ask for, or list what they may say.
+#[derive(Debug, Subcommand)]
+pub enum RulesCommand {
+    /// Read rule files and name each rule that is refused, with its place and reason; exit code 1 if there is one.
+    Check(RuleFiles),
+    /// Count rules by action, protocol, buffer and keyword.
+    Stats(RuleFiles),
+    /// List all keywords of rules, with their values and help.
+    Keywords {
+        /// Print a JSON object.
+        #[arg(short, long)]
+        json: bool,
+    },
+}
+
+/// Rule files, and how they are read.
+#[derive(Debug, Args)]
+pub struct RuleFiles {
+    /// Rule files, or directories: of these all files `*.rules`.
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Set a variable of addresses or ports, e.g. `HOME_NET=[10.0.0.0/8]`.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub rule_var: Vec<String>,
+    /// Read also rules that a `#` switches off.
+    #[arg(long)]
+    pub all: bool,
+    /// Print a JSON object.
+    #[arg(short, long)]
+    pub json: bool,
+}

@@ -1,0 +1,79 @@
+//! `weir rules check`: what is in force, and why the rest is not.
+
+use super::Outcome;
+use super::files::Read;
+use crate::exit::Exit;
+use serde_json::{Value, json};
+use weir_detect::{FaultKind, Note, Origin, Refusal};
+use weir_output::figures::{count, counted};
+
+/// Each refused rule with a mark below its fault, notes, and the number of rules in force.
+pub fn check(read: &Read, as_json: bool) -> Outcome {
+    let set = &read.set;
+    let exit = if set.refusals.is_empty() { Exit::Good } else { Exit::Usage };
+    if as_json {
+        return Outcome { text: format!("{}\n", json(read)), exit };
+    }
+    let mut text: String = set.refusals.iter().map(refusal).collect();
+    text.extend(set.notes.iter().map(note));
+    text.push_str(&total(read));
+    Outcome { text, exit }
+}
+
+/// `14,564 of 14,566 rules in force; 2 refused`.
+fn total(read: &Read) -> String {
+    let set = &read.set;
+    let mut total =
+        format!("{} of {} in force", count(set.rules.len() as u64), counted(set.offered() as u64, "rule"));
+    let parts = [
+        (set.refusals.len(), "refused"),
+        (set.replaced, "replaced by a rule with their sid"),
+        (set.switched_off, "switched off"),
+    ];
+    for (number, what) in parts.into_iter().filter(|(number, _)| *number > 0) {
+        total.push_str(&format!("; {} {what}", count(number as u64)));
+    }
+    format!("{total} ({})\n", counted(read.files as u64, "file"))
+}
+
+fn place(origin: &Origin) -> String {
+    format!("{}:{}:{}", origin.file, origin.line, origin.column)
+}
+
+/// A refusal with the part of its line and a mark below the fault.
+fn refusal(refusal: &Refusal) -> String {
+    let sid = refusal.sid.map(|sid| format!("sid {sid}: ")).unwrap_or_default();
+    let kind = match refusal.fault.kind {
+        FaultKind::Wrong => "",
+        FaultKind::NotSupported => "not supported: ",
+    };
+    let mut text = format!("{}: {sid}{kind}{}\n", place(&refusal.origin), refusal.fault.reason);
+    if !refusal.excerpt.is_empty() {
+        let mark = refusal.fault.at.saturating_sub(refusal.skipped).min(refusal.excerpt.len());
+        text.push_str(&format!("  {}\n  {}^\n", refusal.excerpt, " ".repeat(mark)));
+    }
+    text
+}
+
+fn note(note: &Note) -> String {
+    format!("{}: sid {}: note: {}\n", place(&note.origin), note.sid, note.text)
+}
+
+fn json(read: &Read) -> Value {
+    let set = &read.set;
+    let at = |origin: &Origin| json!({"file": *origin.file, "line": origin.line, "column": origin.column});
+    let refusal = |refusal: &Refusal| {
+        let is_supported = refusal.fault.kind == FaultKind::Wrong;
+        json!({"at": at(&refusal.origin), "sid": refusal.sid, "reason": refusal.fault.reason, "supported": is_supported})
+    };
+    let note = |note: &Note| json!({"at": at(&note.origin), "sid": note.sid, "text": note.text});
+    json!({
+        "files": read.files,
+        "rules": set.offered(),
+        "in_force": set.rules.len(),
+        "replaced": set.replaced,
+        "switched_off": set.switched_off,
+        "refused": set.refusals.iter().map(refusal).collect::<Vec<_>>(),
+        "notes": set.notes.iter().map(note).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,35 @@
+//! `weir rules`: what is known of rule files without a packet.
+
+mod check;
+mod files;
+mod keywords;
+mod stats;
+
+use crate::cli::{RuleFiles, RulesCommand};
+use crate::exit::{Exit, complain, print};
+
+/// Runs the command.
+pub fn rules(command: &RulesCommand) -> Exit {
+    match command {
+        RulesCommand::Check(options) => with_set(options, check::check),
+        RulesCommand::Stats(options) => with_set(options, stats::stats),
+        RulesCommand::Keywords { json } => print(&keywords::keywords(*json)),
+    }
+}
+
+/// What a command prints, and with which exit code it ends.
+struct Outcome {
+    text: String,
+    exit: Exit,
+}
+
+/// Reads the files and answers.
+fn with_set(options: &RuleFiles, answer: fn(&files::Read, bool) -> Outcome) -> Exit {
+    match files::read(options) {
+        Ok(read) => {
+            let outcome = answer(&read, options.json);
+            print(&outcome.text).or(outcome.exit)
+        }
+        Err((exit, reason)) => complain(exit, reason),
+    }
+}

@@ -1,0 +1,104 @@
+//! `weir rules`: what it says of rule files, and its exit codes.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+use support::*;
+
+fn weir(folder: &Path, args: &[&str]) -> Ran {
+    run(Command::new(env!("CARGO_BIN_EXE_weir")).args(args).current_dir(folder))
+}
+
+fn desk(rules: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), "local.rules", rules.as_bytes());
+    folder
+}
+
+#[test]
+fn refusals_have_a_mark_below_their_fault_and_end_with_code_1() {
+    let folder = desk(
+        "alert http any any -> any any (msg:\"a\"; http.uri; content:\"/x\"; sid:1;)\n\
+         # a comment\n\
+         #alert tcp any any -> any any (sid:9;)\n\
+         alert tcp any any -> any any (msg:\"b\"; conten:\"x\"; sid:2;)\n",
+    );
+    let ran = weir(folder.path(), &["rules", "check", "local.rules"]);
+    assert_eq!(ran.code, Some(1));
+    let rule = "alert tcp any any -> any any (msg:\"b\"; conten:\"x\"; sid:2;)";
+    let expected = format!(
+        "local.rules:4:40: sid 2: `conten` is not a keyword; `content` is one\n  {rule}\n  {}^\n\
+         1 of 2 rules in force; 1 refused; 1 switched off (1 file)\n",
+        " ".repeat(39)
+    );
+    assert_eq!(ran.text(), expected);
+    let ran = weir(folder.path(), &["rules", "check", "--json", "."]);
+    let json: serde_json::Value = serde_json::from_str(&ran.text()).unwrap();
+    assert_eq!((json["in_force"].as_u64(), json["refused"][0]["sid"].as_u64()), (Some(1), Some(2)));
+}
+
+#[test]
+fn variables_come_from_the_command_line() {
+    let folder = desk("alert tcp $MY_NET any -> any $MY_PORTS (sid:1;)\n");
+    let check = |more: &[&str]| weir(folder.path(), &[&["rules", "check", "local.rules"], more].concat());
+    let ran = check(&[]);
+    assert!(
+        ran.code == Some(1) && ran.text().contains("$MY_NET is not a variable of addresses"),
+        "{}",
+        ran.text()
+    );
+    let ran = check(&["--rule-var", "MY_NET=[10.0.0.0/8]", "--rule-var", "MY_PORTS=[80,443]"]);
+    assert_eq!((ran.code, &*ran.text()), (Some(0), "1 of 1 rule in force (1 file)\n"));
+    let ran = check(&["--rule-var", "HOME_NET=x"]);
+    assert!(
+        ran.code == Some(1) && ran.stderr.contains("--rule-var HOME_NET=x: `x` is not an IP address"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(weir(folder.path(), &["rules", "check", "missing.rules"]).code, Some(2));
+}
+
+#[test]
+fn counts_and_keywords() {
+    let folder = desk(
+        "alert dns any any -> any any (dns.query; content:\"a\"; dns.query; content:\"b\"; sid:1;)\n\
+         drop tcp any any -> any any (content:\"a\"; sid:2;)\n",
+    );
+    let ran = weir(folder.path(), &["rules", "stats", "--json", "local.rules"]);
+    let json: serde_json::Value = serde_json::from_str(&ran.text()).unwrap();
+    assert_eq!(json["rules"], 2);
+    assert_eq!(
+        (json["buffer"]["dns.query"].as_u64(), json["keyword"]["content"].as_u64()),
+        (Some(1), Some(2))
+    );
+    assert_eq!((json["action"]["drop"].as_u64(), json["protocol"]["dns"].as_u64()), (Some(1), Some(1)));
+    let ran = weir(folder.path(), &["rules", "stats", "local.rules"]);
+    let line = ran.text().lines().find(|line| line.starts_with("content")).unwrap_or_default().to_owned();
+    assert_eq!(line.split_whitespace().collect::<Vec<_>>()[..2], ["content", "2"], "{}", ran.text());
+    let ran = weir(folder.path(), &["rules", "keywords"]);
+    assert!(ran.text().lines().count() > 250, "{}", ran.text().lines().count());
+    assert!(ran.text().lines().all(|line| line.len() < 220), "lines fit");
+    let ran = weir(folder.path(), &["rules", "keywords", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&ran.text()).unwrap();
+    assert!(json.as_array().unwrap().iter().any(|row| row["name"] == "lua" && row["refused"].is_string()));
+}
+
+/// All shared rules of Emerging Threats, through the program.
+#[test]
+fn rules_of_emerging_threats_are_in_force() {
+    let folder = root().join("../shared/data/et-open");
+    if !folder.is_dir() {
+        println!("skipped: no shared data");
+        return;
+    }
+    let ran = weir(&folder, &["rules", "check", "--json", "."]);
+    let json: serde_json::Value = serde_json::from_str(&ran.text()).unwrap();
+    println!("passed {} of {} rules in force", json["in_force"], json["rules"]);
+    assert_eq!(
+        (json["in_force"].as_u64(), json["rules"].as_u64(), ran.code),
+        (Some(6807), Some(6807), Some(0))
+    );
+}
