@@ -101,6 +101,16 @@ pub fn expressions() -> Vec<Vec<u8>> {
     expressions.iter().zip(packets).map(pair).collect()
 }
 
+/// Rules, each with the bytes of a buffer after it: one for each example of a keyword.
+pub fn rules() -> Vec<Vec<u8>> {
+    let examples =
+        weir_detect::KEYWORDS.iter().flat_map(|keyword| keyword.accepted.iter().chain(keyword.refused));
+    let rule = |options: &&str| {
+        format!("alert tcp $HOME_NET any -> any [80,443] ({options} sid:1;)\nab cd").into_bytes()
+    };
+    examples.map(rule).collect()
+}
+
 /// All strings under a key that holds expressions.
 fn strings(value: &serde_json::Value, found: &mut Vec<String>) {
     match value {

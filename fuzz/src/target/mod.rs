@@ -9,6 +9,7 @@ mod read;
 mod reading;
 mod repair;
 mod rewrite;
+mod rules;
 mod session;
 mod wire;
 
@@ -22,6 +23,7 @@ pub static TARGETS: &[Target] = &[
     repair::TARGET,
     rewrite::TARGET,
     filter::TARGET,
+    rules::TARGET,
     flow::TARGET,
     engine::TARGET,
     session::TARGET,
