@@ -508,6 +508,8 @@ test('events of a kind and subject are one alert', async () => {
   assert.equal(filled(many), '60 events did not begin, with 90 findings');
   const among = event('1', { kind: 'udp_flood', evidence: { packets: 2000, sources: 1000, answered: 0, others: 50 } });
   assert.match(filled(among), /2\.0 of each; about, with 50 packets of others among them$/);
+  const reflected = event('1', { kind: 'reflection', evidence: { packets: 642, sources: 32, answered: 0, fragments: 93 } });
+  assert.match(filled(reflected), /20\.1 of each; beside them, fragments without a first one: 93$/);
   for (const [expression, flows] of [
     ['host a', 'host a'],
     ['dst host a and tcp dst port 80 and tcp[tcpflags] & (tcp-syn | tcp-ack) = tcp-syn', 'dst host a and tcp dst port 80'],

@@ -350,12 +350,18 @@ fn rows_hold_each_packet_once_and_do_not_depend_on_workers() {
     assert!(packets > 5_000 || !has_shared, "{packets}");
 }
 
-/// The floods that a run over a capture finds without a configuration: kind, subject and count. Results do not depend on the number of workers.
+/// The floods that a run over a capture finds without a configuration: kind, subject, count, and the fragments beside it. Results do not depend on the number of workers.
 fn found(capture: &Path) -> Vec<String> {
+    found_in(capture, "30s")
+}
+
+/// Those that it finds in intervals of a length.
+fn found_in(capture: &Path, interval: &str) -> Vec<String> {
     let of = |workers: &str| {
         let folder = tempfile::tempdir().unwrap();
         let [out, capture] = [folder.path(), capture].map(support::text);
-        let arguments = [capture, "-q", "-o", out, "--log", "ndjson", "--workers", workers];
+        let arguments =
+            [capture, "-q", "-o", out, "--log", "ndjson", "--workers", workers, "--interval", interval];
         support::weir(arguments).exits(0);
         let text = std::fs::read_to_string(folder.path().join("weir.ndjson")).unwrap_or_default();
         let lines = support::objects(&text).into_iter();
@@ -365,7 +371,8 @@ fn found(capture: &Path) -> Vec<String> {
         });
         let text = |line: &serde_json::Value| {
             let [kind, subject] = ["event", "subject"].map(|name| line[name].as_str().unwrap_or_default());
-            format!("{kind} {subject} {}", line["count"])
+            let beside = line["evidence"]["fragments"].as_u64().map(|fragments| format!(" and {fragments}"));
+            format!("{kind} {subject} {}{}", line["count"], beside.unwrap_or_default())
         };
         let mut floods: Vec<String> = floods.map(|line| text(&line)).collect();
         floods.sort();
@@ -389,6 +396,10 @@ fn captured_attacks_are_found() {
         if let Some(capture) = attack(name) {
             assert_eq!(found(&capture), [expected]);
         }
+    }
+    // A minute has all of its packets, and the fragments whose first one did not come.
+    if let Some(capture) = attack("amp.dns.RRSIG.fragmented.pcap") {
+        assert_eq!(found_in(&capture, "1m"), ["reflection udp/53 -> 10.10.10.10 955 and 43"]);
     }
 }
 

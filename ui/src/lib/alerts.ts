@@ -93,7 +93,8 @@ function flood(rest: string): Rule {
       const [packets, answered, sources] = [of(event, 'packets'), of(event, 'answered'), of(event, 'sources')];
       const each = sources > 0 ? `; packets ${exact(packets)} / sources ${exact(sources)} = ${(packets / sources).toFixed(1)} of each` : '';
       const others = of(event, 'others') > 0 ? `; about, with ${exact(of(event, 'others'))} packets of others among them` : '';
-      return `answered ${exact(answered)} / packets ${exact(packets)} = ${percent(answered, packets)}${each}${others}`;
+      const fragments = of(event, 'fragments') > 0 ? `; beside them, fragments without a first one: ${exact(of(event, 'fragments'))}` : '';
+      return `answered ${exact(answered)} / packets ${exact(packets)} = ${percent(answered, packets)}${each}${others}${fragments}`;
     },
   };
 }

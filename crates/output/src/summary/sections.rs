@@ -558,12 +558,16 @@ pub fn flood_line(event: &Event, room: usize) -> String {
     };
     let is_exact = matches!(event.value("sources"), Some(Folded::Distinct(sources)) if sources.is_exact());
     let sources = format!("{}{}", if is_exact { "" } else { "about " }, counted(of("sources"), "host"));
+    // The sources are those of the packets, and not of the fragments.
+    let (fragments, sources) = match of("fragments") {
+        0 => (String::new(), format!(" from {sources}")),
+        fragments => (format!(", {}", counted(fragments, "fragment")), format!(", from {sources}")),
+    };
     let mut line = format!("{} {}", event.name().replace('_', " "), event.subject);
-    for part in [format!("  {}", count(event.count)), format!(" from {sources}"), answered] {
-        if width(&line) + width(&part) > room {
-            break;
+    for part in [format!("  {}", count(event.count)), fragments, sources, answered] {
+        if width(&line) + width(&part) <= room {
+            line.push_str(&part);
         }
-        line.push_str(&part);
     }
     line
 }

@@ -422,6 +422,10 @@ FINDINGS  refused-login  10.0.0.1 -> 10.0.0.2  12 times
     let text = render(&with_flood, &Style::default());
     let expected = "FINDINGS  syn flood -> 10.10.10.10 tcp/25565  2,500 from 40 hosts, unanswered\n";
     assert!(text.contains(expected), "{text}");
+    let beside = with_flood.total.events[0].clone().with("fragments", "packets", Folded::Sum(93));
+    let whole = "syn flood -> 10.10.10.10 tcp/25565  2,500, 93 fragments, from 40 hosts, unanswered";
+    assert_eq!(flood_line(&beside, 100), whole);
+    assert_eq!(flood_line(&beside, 69), whole.replace(", from 40 hosts", ""));
     for n in 1..5 {
         facts.total.add_events(&[Event { origin: origin(&format!("z{n}")), ..logins.clone() }]);
     }

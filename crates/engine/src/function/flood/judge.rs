@@ -1,7 +1,10 @@
 //! Judges the readings of the function `flood`: which rows are floods.
 
+use super::Kind;
 use crate::function::judge::Judge;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use weir_api::event::{FRAGMENT_FLOOD, ICMP_FLOOD, REFLECTION, SYN_FLOOD, UDP_FLOOD};
 use weir_api::{Datum, Event, EventKind, FloodKey, Flooded, Folded, Interval, Reading, Subject, TableRow};
 
@@ -39,7 +42,31 @@ impl Judge for Floods {
             Reading::Flooded(sums) => sums.flooded().into_iter().map(Received::of_sums).collect(),
             _ => Vec::new(),
         };
-        rows.iter().filter_map(|row| Some(row.event(row.flood(length)?, watched))).collect()
+        let fragments = Fragments::of(&rows);
+        let events = rows.iter().filter_map(|row| Some((row, row.flood(length)?)));
+        events
+            .map(|(row, kind)| match fragments.beside(row, kind) {
+                Some(packets) => row.event(kind, watched).with("fragments", "packets", Folded::Sum(packets)),
+                None => row.event(kind, watched),
+            })
+            .collect()
+    }
+}
+
+/// Fragments without a first one by target and IP protocol. Where answers are too large for a packet, those of their fragments
+/// whose first one was lost have no port, and thus are in no row of what is reflected.
+struct Fragments(BTreeMap<(IpAddr, u8), u64>);
+
+impl Fragments {
+    fn of(rows: &[Received]) -> Self {
+        let of_kind = rows.iter().filter(|row| row.kind == Kind::Fragment.name());
+        Self(of_kind.filter_map(|row| Some((row.place()?, row.packets))).collect())
+    }
+
+    /// The number of those to the target of a reflection, of its protocol; `None` for other floods, and without such fragments.
+    fn beside(&self, row: &Received, kind: &EventKind) -> Option<u64> {
+        let place = row.place().filter(|_| *kind == REFLECTION)?;
+        self.0.get(&place).copied().filter(|packets| *packets > 0)
     }
 }
 
@@ -95,6 +122,14 @@ impl<'r> Received<'r> {
             sources: Cow::Owned(sources),
             answered: flooded.answered,
             others: (!flooded.is_alone).then_some(flooded.others),
+        }
+    }
+
+    /// The target and the IP protocol.
+    fn place(&self) -> Option<(IpAddr, u8)> {
+        match self.subject {
+            Subject::Target { target, protocol, .. } => Some((target, protocol)),
+            _ => None,
         }
     }
 

@@ -316,6 +316,37 @@ fn a_flood_of_random_addresses_hides_no_flooded_host_and_takes_no_more_memory() 
     }
 }
 
+/// Fragments have no port: a reflection states those of its protocol to its target, with any number of workers.
+#[test]
+fn a_reflection_states_the_fragments_beside_it() {
+    let call = FunctionCall::new("flooded");
+    let address = |host: [u8; 4]| std::net::Ipv4Addr::from(host).to_ipv6_mapped().octets();
+    let reflector = |n: u16| address([198, 51, n.to_be_bytes()[0], n.to_be_bytes()[1]]);
+    let interval = weir_api::Interval { start: 0, end: 30 * SECOND };
+    let found = |fragments: u16, workers: usize| {
+        let mut all: Vec<_> = (0..workers).map(|_| FLOODED.call(&call, 1_u64).unwrap()).collect();
+        let packets = (0..600).map(|n| (n, (53, 7777), VICTIM));
+        let packets = packets.chain((0..fragments).map(|n| (n, (0, 0), VICTIM)));
+        for (n, (from, to), host) in packets.chain((0..9).map(|n| (n, (0, 0), CLIENT))) {
+            datagram(&mut *all[usize::from(n) % workers], (reflector(n), from), (address(host), to));
+        }
+        let readings = all.iter_mut().map(|function| function.take());
+        let whole = readings.reduce(|mut one, other| {
+            one.merge(&other);
+            one
+        });
+        judge::Floods.judge(&whole.unwrap(), interval, interval, &|_| false)
+    };
+    use crate::function::judge::Judge;
+    for workers in [1, 2, 5] {
+        let events = found(40, workers);
+        let [reflection] = events.as_slice() else { panic!("{events:?}") };
+        assert_eq!((reflection.kind.name, reflection.count), ("reflection", 600));
+        assert_eq!(reflection.number("fragments"), Some(40), "{workers} workers");
+        assert_eq!(found(0, workers)[0].number("fragments"), None);
+    }
+}
+
 #[test]
 fn services_have_unique_ports_in_order() {
     assert!(SERVICES.windows(2).all(|pair| pair[0].0 < pair[1].0));
