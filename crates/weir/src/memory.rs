@@ -32,6 +32,8 @@ pub struct Work {
     pub dumps: usize,
     /// Whether packets are kept for triggers.
     pub has_triggers: bool,
+    /// Bytes that are set for these packets; `None` for the share of [`prerolls`].
+    pub trigger_memory: Option<usize>,
     /// Bytes that the functions of the plan need: see [`weir_engine::Plan::memory`].
     pub lists: usize,
 }
@@ -77,9 +79,10 @@ impl Division {
     /// Divides `memory` bytes.
     ///
     /// # Errors
-    /// The plan's functions leave too little for packets. The message has a sufficient size.
+    /// The plan's functions leave too little for packets: the message has a sufficient size. Or what is set for triggers leaves too little
+    /// for flows and streams: the message has what may be set.
     pub fn new(memory: usize, work: &Work) -> Result<Self, String> {
-        Self::divide(memory, work).ok_or_else(|| {
+        let division = Self::divide(memory, work).ok_or_else(|| {
             let step = 16 * MIB;
             let mut enough = memory.next_multiple_of(step);
             while Self::divide(enough, work).is_none() {
@@ -92,7 +95,16 @@ impl Division {
                 bytes(memory),
                 bytes(enough)
             )
-        })
+        })?;
+        match work.trigger_memory.filter(|set| work.has_triggers && *set > division.prerolls) {
+            None => Ok(division),
+            Some(set) => Err(format!(
+                "trigger_memory = {} is too much of {}: flows and streams leave {} at most, so use less, or a larger --memory",
+                bytes(set),
+                bytes(memory),
+                bytes(division.prerolls / MIB * MIB)
+            )),
+        }
     }
 
     /// `None` if lists leave less than an eighth for the rest.
@@ -130,7 +142,12 @@ impl Division {
             if work.has_store { (memory / 16).min(2 * MIB) + weir_store::cached(fixed.store) } else { 0 };
         let slack = 2 * MIB + (memory / 16).min(8 * MIB) + caches;
         let left = memory.checked_sub(slack + fixed.all())?;
-        let prerolls = if work.has_triggers { prerolls(left) } else { 0 };
+        let prerolls = match work.trigger_memory {
+            _ if !work.has_triggers => 0,
+            None => prerolls(left),
+            // A third of it is for flows and streams, whatever is set.
+            Some(set) => set.min(left / 3 * 2),
+        };
         let left = left - prerolls;
         // A parsed flow needs half as much again for its stream and its parser; on links the clock ends flows.
         let (flows, sessions) = match (work.is_read, work.is_live) {
@@ -470,6 +487,7 @@ mod tests {
                     has_pages: has_store,
                     dumps: 1,
                     has_triggers: is_live,
+                    trigger_memory: (has_store && memory >= 512 * MIB).then_some(memory / 16),
                     lists: memory / 20,
                 };
                 let division = Division::new(memory, &work).unwrap();
@@ -492,6 +510,7 @@ mod tests {
             has_pages: true,
             dumps: 0,
             has_triggers: true,
+            trigger_memory: None,
             lists: 100 * MIB,
         };
         let error = Division::new(128 * MIB, &work).unwrap_err();
@@ -499,6 +518,33 @@ mod tests {
         let enough: usize = enough.trim_end_matches('M').parse().unwrap();
         Division::new(enough * MIB, &work).unwrap();
         Division::new((enough - 16) * MIB, &work).unwrap_err();
+    }
+
+    #[test]
+    fn what_is_set_for_triggers_is_kept_or_refused_with_what_may_be_set() {
+        let work = |trigger_memory: Option<usize>, has_triggers| Work {
+            is_live: true,
+            is_read: true,
+            is_named: true,
+            has_store: true,
+            has_pages: true,
+            dumps: 0,
+            has_triggers,
+            trigger_memory,
+            lists: 20 * MIB,
+        };
+        let memory = 512 * MIB;
+        let of = |set| Division::new(memory, &work(Some(set), true));
+        assert_eq!(of(64 * MIB).unwrap().prerolls, 64 * MIB);
+        let error = of(400 * MIB).unwrap_err();
+        let (_, most) = error.split_once("leave ").unwrap();
+        let most: usize = most.split_once("M at most").unwrap().0.parse().unwrap();
+        let division = of(most * MIB).unwrap();
+        assert!(division.prerolls == most * MIB && division.all() <= memory);
+        assert!(division.flows + division.sessions >= division.prerolls / 2);
+        of((most + 1) * MIB).unwrap_err();
+        // Without triggers nothing is kept.
+        assert_eq!(Division::new(memory, &work(Some(400 * MIB), false)).unwrap().prerolls, 0);
     }
 
     #[test]

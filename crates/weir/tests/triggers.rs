@@ -404,8 +404,47 @@ fn a_check_says_how_long_the_rings_are() {
         "{without}"
     );
     let with = checked(link, &format!("[store]\ndir = {:?}\n", text(&store)));
+    let set = checked("interfaces = [\"lo\"]\ntrigger_memory = \"128M\"\nmemory = \"1G\"", "");
+    assert!(set.contains("triggers keep at most 134.2 MB of packets: "), "{set}");
     // 20 bursts of 50 packets and 80 others in 80 seconds.
     assert!(with.contains("the last hour of the store (") && with.contains("pkt/s"), "{with}");
+}
+
+/// What is set for the packets of triggers is checked against the memory, of the file and of the run.
+#[test]
+fn the_memory_of_the_rings_is_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let dumps = folder.path().join("dumps");
+    let config = |head: &str| {
+        let text_of = format!("{head}\n{}", configuration(&dumps, "when = \"packets\"\nabove = 40"));
+        put(folder.path(), "weir.toml", text_of.as_bytes())
+    };
+    for (head, reason) in [
+        (
+            "trigger_memory = \"300M\"\nmemory = \"512M\"",
+            ":1:18: 300M is more than half of memory, which is 512M",
+        ),
+        ("trigger_memory = \"300M\"", "more than half"),
+        ("trigger_memory = \"100K\"", "less than 1M"),
+        ("trigger_memory = 5", "trigger_memory cannot be an integer"),
+    ] {
+        weir(["config", "check", text(&config(head))]).exits(1).says(reason);
+    }
+    let path = config("trigger_memory = \"64M\"");
+    let explained = weir(["config", "explain", text(&path)]).exits(0).text();
+    let line = explained.lines().find(|line| line.contains("trigger_memory")).unwrap();
+    assert!(line.contains("64M") && line.contains(":1"), "{line}");
+    let capture = bursts(20, 4);
+    let piped = |options: &[&str]| {
+        let mut arguments = vec!["-q", "-c", text(&path)];
+        arguments.extend(options);
+        weir_reads(arguments.into_iter().chain(["-"]), capture.clone())
+    };
+    piped(&["--memory", "64M"]).exits(1).says("trigger_memory = 64M is too much of 64M");
+    piped(&["--workers", "64", "--memory", "4G"]).exits(1).says("is too little for 64 workers: at least 74M");
+    let shares = piped(&["-v"]).exits(0).text();
+    let share = shares.lines().find(|line| line.trim_start().starts_with("triggers ")).unwrap();
+    assert!(share.contains("65,536"), "{share}");
 }
 
 /// Events of others write files, too: a scan is found where flows end.

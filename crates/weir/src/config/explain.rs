@@ -29,6 +29,11 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
     let mut settings = vec![
         ("interval", interval(config.interval.value.as_secs()), config.interval.line),
         ("memory", memory(config.memory.value), config.memory.line),
+        (
+            "trigger_memory",
+            config.trigger_memory.value.map_or("at most 72M".to_owned(), memory),
+            config.trigger_memory.line,
+        ),
         ("inflate", memory(config.inflate.value.into()), config.inflate.line),
         ("inflate_ratio", config.inflate_ratio.value.to_string(), config.inflate_ratio.line),
         ("inflate_total", memory(config.inflate_total.value.into()), config.inflate_total.line),

@@ -113,6 +113,8 @@ pub struct Config {
     pub subscriptions: Vec<SubscriptionSpec>,
     /// The triggers, in the order of the file.
     pub triggers: Vec<TriggerSpec>,
+    /// Bytes of memory for the packets that are kept for triggers; `None` for the share of [`crate::memory::prerolls`].
+    pub trigger_memory: Setting<Option<u64>>,
     /// Applications, in the order of the file.
     pub apps: Vec<OwnApp>,
     /// The files of `in @FILE` in its expressions, as they are written.
@@ -238,6 +240,7 @@ impl Default for Config {
             charts: Vec::new(),
             subscriptions: Vec::new(),
             triggers: Vec::new(),
+            trigger_memory: Setting::default(),
             apps: Vec::new(),
             lists: BTreeSet::new(),
         }
@@ -333,7 +336,7 @@ impl Chart {
     }
 }
 
-static KEYS: [Key<Config>; 21] = [
+static KEYS: [Key<Config>; 22] = [
     Key {
         name: "interval",
         takes: "a duration from \"1s\" to \"1h\", such as \"30s\" or \"5m\"",
@@ -350,6 +353,7 @@ static KEYS: [Key<Config>; 21] = [
             r.set(node, value, &mut config.memory);
         },
     },
+    rings::MEMORY,
     Key {
         name: "inflate",
         takes: "an amount up to \"1G\", such as \"64K\" or \"1M\"",
@@ -807,6 +811,7 @@ fn load_keys(
     let mut reader = ConfigReader::new(text, fields);
     let mut config = Config::default();
     reader.fill(table.get_ref(), keys, &mut config);
+    rings::check(&mut reader, table.get_ref(), &config);
     config.lists = fields.lists();
     let mut broken: Vec<Fault> = syntax
         .iter()

@@ -1,12 +1,44 @@
-//! How far back the files of triggers over links can begin.
+//! The memory of the packets that are kept for triggers, and how far back their files over links can begin.
 
-use super::Config;
+use super::fault::Fault;
+use super::read::{ConfigReader, Key};
+use super::{Config, Setting};
 use crate::database;
 use crate::memory::prerolls;
 use crate::triggers::{held, snaplen_of};
 use std::path::Path;
+use toml::de::DeTable;
 use weir_output::figures::{bit_rate, bytes, duration, packet_rate};
 use weir_store::{Steps, StoreError, TimeRange};
+
+/// Least bytes that may be set.
+const LEAST: u64 = 1 << 20;
+
+pub(super) const MEMORY: Key<Config> = Key {
+    name: "trigger_memory",
+    takes: "an amount from \"1M\" to half of memory, such as \"128M\"",
+    read: |r, node, config| {
+        let bytes = r.parsed(node, |text| match crate::cli::bytes(text)? {
+            bytes if bytes < LEAST => Err(format!("{text:?} is less than 1M")),
+            bytes => Ok(Some(bytes)),
+        });
+        r.set(node, bytes, &mut config.trigger_memory);
+    },
+};
+
+/// Checks that it leaves enough of the memory of the run, wherever in the file that is set.
+pub(super) fn check(r: &mut ConfigReader<'_>, table: &DeTable<'_>, config: &Config) {
+    let (Some(node), Setting { value: Some(set), .. }) = (table.get(MEMORY.name), &config.trigger_memory)
+    else {
+        return;
+    };
+    let (set, memory) = (*set, config.memory.value);
+    if set > memory / 2 {
+        let [set, memory] = [set, memory].map(|bytes| crate::memory::bytes(bytes as usize));
+        let fault = Fault::new(node.span(), format!("{set} is more than half of memory, which is {memory}"));
+        r.faults.push(fault.accepts(MEMORY.takes));
+    }
+}
 
 const HOUR: u64 = 3_600_000_000_000;
 /// A full link of 1 Gbit/s, with 800 bytes in a packet of a common mix.
@@ -24,7 +56,8 @@ pub(super) fn note(config: &Config) -> String {
     if config.triggers.is_empty() || config.interfaces.value.is_empty() {
         return String::new();
     }
-    let memory = prerolls(usize::try_from(config.memory.value).unwrap_or(usize::MAX));
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let memory = config.trigger_memory.value.map_or_else(|| prerolls(size(config.memory.value)), size);
     let snaplen = snaplen_of(&config.triggers);
     let time = |rate: Rate| {
         let seconds = held(memory, rate.packets, rate.bits / 8.0, snaplen);

@@ -46,7 +46,7 @@ use crate::report::written::Folders;
 use crate::signals::{Signals, end_with_reader};
 use crate::subscriptions;
 use crate::times;
-use crate::triggers::TriggerSpec;
+use crate::triggers::{TriggerSpec, least};
 use crate::turns::Turns;
 use crate::web_service::{Changes, WebService};
 use servers::Servers;
@@ -231,9 +231,11 @@ impl Run {
                 [may_write, configuration.is_some()].map(|may| is_live && may),
             ),
             has_triggers: (is_live || may_wait(&request.inputs)) && !request.triggers.is_empty(),
+            trigger_memory: request.trigger_memory,
             lists: plan.memory(request.workers),
         };
         let division = Division::new(request.memory, &work).map_err(|error| (Exit::Usage, error))?;
+        check_rings(&work, request.workers).map_err(|error| (Exit::Usage, error))?;
         memory::available(request.memory, request.workers).map_err(|error| (Exit::Usage, error))?;
         let destinations = Destinations::default();
         if let Some(beside) = &beside {
@@ -641,6 +643,18 @@ fn check_triggers(request: &Request, is_anonymised: bool) -> Result<(), String> 
             Err("[[trigger]] writes original packets and cannot be combined with anonymisation".to_owned())
         }
         false => Ok(()),
+    }
+}
+
+/// Checks that what is set for triggers gives each worker room for packets.
+fn check_rings(work: &Work, workers: usize) -> Result<(), String> {
+    let least = least(workers);
+    match work.trigger_memory.filter(|set| work.has_triggers && *set < least) {
+        None => Ok(()),
+        Some(set) => {
+            let [set, least] = [set, least].map(memory::bytes);
+            Err(format!("trigger_memory = {set} is too little for {workers} workers: at least {least}"))
+        }
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Request {
     pub sysname: String,
     /// Triggers of the configuration.
     pub triggers: Vec<TriggerSpec>,
+    /// Bytes of memory for the packets that are kept for triggers; `None` for the share of [`crate::memory::prerolls`].
+    pub trigger_memory: Option<usize>,
     /// Subscriptions that the command line makes.
     pub typed: Vec<SubscriptionSpec>,
     /// The folder of logs, and the selected logs.
@@ -190,6 +192,7 @@ impl Request {
             home: config.home.line.map(|_| config.home.value.clone()),
             sysname: config.mon.sysname.value.clone(),
             triggers: config.triggers.clone(),
+            trigger_memory: config.trigger_memory.value.map(|bytes| bytes as usize),
             typed: typed::subscriptions(options).map_err(usage)?,
             logs,
             syslog: options.logs.syslog.clone().or_else(|| config.output.syslog.value.clone()),

@@ -18,7 +18,7 @@ pub use board::{Board, State};
 pub use kept::{files_of, time_of};
 pub use live::{LiveDumps, LiveWith};
 pub use orders::Arrival;
-pub use preroll::{Preroll, held, snaplen_of};
+pub use preroll::{Preroll, held, least, snaplen_of};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};

@@ -24,6 +24,12 @@ pub fn queued(memory: usize) -> usize {
     memory / 8
 }
 
+/// Least bytes of memory of all rings, with the queue to the writer, of which each worker keeps packets.
+pub fn least(workers: usize) -> usize {
+    // An eighth is for the queue.
+    (workers.max(1) * 2 * OPEN).div_ceil(7) * 8
+}
+
 /// The share of its memory that a ring fills with packets, about: the vectors of a chunk grow by doubling.
 const FILLED: f64 = 0.6;
 
