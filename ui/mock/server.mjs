@@ -399,8 +399,9 @@ export function serve(options = {}) {
       const rows = selected(request);
       const [one] = rows.filter((flow) => flow.protocol === 'tcp');
       const text = one && `${one.source} -> ${one.destination}  41 ports (1-40, 443) in 0.213 s, refused`;
-      const found = { kind: 'scan', text, host: one?.source, filter: `src host ${one?.source}`, first: one?.first, last: one?.last };
-      return { rows: file || !one ? [] : [found], partial: null };
+      const times = { first: one?.first, last: one?.last };
+      const found = { kind: 'scan', text, host: one?.source, filter: `src host ${one?.source}`, ...times, muted: null };
+      return { rows: file || !one ? [] : [found], muted: 0, partial: null };
     },
     query: (request) => {
       const question = text(request, 'q');

@@ -672,6 +672,8 @@ pub struct TestedField {
 pub struct Findings {
     /// Those with the most targets first.
     pub rows: Vec<Finding>,
+    /// Number of findings of the range that a mute hides.
+    pub muted: u64,
     /// What the numbers are of.
     pub basis: Basis,
     /// What the answer leaves out, and why.
@@ -694,6 +696,9 @@ pub struct Finding {
     pub first: f64,
     /// Beginning of its last flow.
     pub last: f64,
+    /// The number of the mute that hides it.
+    #[schema(required = true)]
+    pub muted: Option<u64>,
 }
 
 /// Records of a table.

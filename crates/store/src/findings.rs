@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use weir_api::basis::{Basis, Source};
 use weir_api::web::{Finding, Findings};
-use weir_api::{Key, Sweep, Trials, mapped};
+use weir_api::{Facts, Key, Mute, Sweep, Trials, mapped};
 use weir_filter::fields::{FieldInfo, FieldKind};
 use weir_filter::{Endpoints, FLOW, FlowTest};
 use weir_output::summary::scan_line;
@@ -34,12 +34,18 @@ const PORT: FieldInfo = FieldInfo { table: FLOW, name: "server_port", kind: Fiel
 const STATE: FieldInfo = FieldInfo { table: FLOW, name: "state", kind: FieldKind::Text, place: 0 };
 const FIRST: FieldInfo = FieldInfo { table: FLOW, name: "first", kind: FieldKind::Time, place: 0 };
 
-/// Findings in the flows of a time range that a test holds for.
+/// Findings in the flows of a time range that a test holds for: those that one of the mutes hides (`is_muted`), or the others.
 ///
 /// # Errors
 ///
 /// Those of [`Store`].
-pub fn of(store: &dyn Store, test: &FlowTest, span: TimeRange) -> Result<Findings, StoreError> {
+pub fn of(
+    store: &dyn Store,
+    test: &FlowTest,
+    span: TimeRange,
+    mutes: &[Mute],
+    is_muted: bool,
+) -> Result<Findings, StoreError> {
     let attempts = |expression: &str, more: Option<FlowTest>| {
         let outcome = Asking::default().test(expression);
         let outcome = outcome.map_err(|error| StoreError::Unknown(error.to_string()))?;
@@ -92,7 +98,10 @@ pub fn of(store: &dyn Store, test: &FlowTest, span: TimeRange) -> Result<Finding
     }
     let mut found: Vec<&Trials> = trials.values().filter(|row| row.is_scan()).collect();
     found.sort_by_key(|row| (std::cmp::Reverse(row.failed.estimate()), row.sweep));
-    let rows = found.into_iter().take(MAX_FOUND).map(|row| Finding {
+    let found: Vec<(&Trials, Option<u64>)> = found.into_iter().map(|row| (row, muted(row, mutes))).collect();
+    let muted = found.iter().filter(|(_, mute)| mute.is_some()).count() as u64;
+    let wanted = found.into_iter().filter(|(_, mute)| mute.is_some() == is_muted);
+    let rows = wanted.take(MAX_FOUND).map(|(row, muted)| Finding {
         kind: "scan".to_owned(),
         text: scan_line(row, WIDTH),
         host: source(row.sweep).to_string(),
@@ -102,9 +111,19 @@ pub fn of(store: &dyn Store, test: &FlowTest, span: TimeRange) -> Result<Finding
         },
         first: row.first as f64 / SECOND,
         last: row.last as f64 / SECOND,
+        muted,
     });
     let basis = Basis { source: Source::Flows, bound: Some(0), ..Basis::default() };
-    Ok(Findings { rows: rows.collect(), basis, partial })
+    Ok(Findings { rows: rows.collect(), muted, basis, partial })
+}
+
+/// The number of the first mute that hides the event of a scan at the time of its last flow, as a run compares it.
+fn muted(row: &Trials, mutes: &[Mute]) -> Option<u64> {
+    if mutes.is_empty() {
+        return None;
+    }
+    let event = row.clone().event();
+    mutes.iter().find(|mute| mute.hides(&Facts::of(&event), row.last)).map(|mute| mute.number)
 }
 
 fn source(sweep: Sweep) -> IpAddr {

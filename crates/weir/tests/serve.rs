@@ -574,6 +574,37 @@ fn fields_and_findings_are_answered() {
     assert!(array(&server.json("/api/v1/events?to=1000"), "events").is_empty());
 }
 
+/// What a mute hides is left out of the findings and counted, as it is of the events, and listed on request.
+#[test]
+fn muted_findings_are_left_out_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = text(folder.path());
+    weir([text(&sample()), "-q", "-o", store, "--log", "store"]).exits(0);
+    let server = Server::start(program().args(["serve", "--store", store, "--port", &port().to_string()]));
+    let found = |query: &str| {
+        let answer = server.json(&format!("/api/v1/findings{query}"));
+        let rows = array(&answer, "rows").iter().map(|row| row["muted"].clone()).collect::<Vec<_>>();
+        (rows, answer["muted"].as_u64().unwrap())
+    };
+    assert_eq!((found(""), found("?muted=yes")), ((vec![Value::Null], 0), (vec![], 0)));
+    let mute = |scope: Value| {
+        let headers = [("Content-Type", "application/json")];
+        let body = json!({"scope": scope}).to_string();
+        server.request("POST", "/api/v1/mutes", &headers, &body).is(200).json()["number"].clone()
+    };
+    // A scan of the ports of one host is of another kind, has another source, and is of no port.
+    mute(json!({"kinds": ["address_scan"]}));
+    mute(json!({"kinds": ["port_scan"], "source": "10.99.0.103"}));
+    mute(json!({"source": "10.99.0.104", "port": "tcp/22"}));
+    assert_eq!(found(""), (vec![Value::Null], 0));
+    let number = mute(json!({"kinds": ["port_scan"], "source": "10.99.0.104", "target": "10.99.0.0/24"}));
+    assert_eq!((found(""), found("?muted=no")), ((vec![], 1), (vec![], 1)));
+    assert_eq!(found("?muted=yes"), (vec![number.clone()], 1));
+    server.get("/api/v1/findings?muted=perhaps").is(400);
+    server.request("DELETE", &format!("/api/v1/mutes/{number}"), &[], "").is(200);
+    assert_eq!(found(""), (vec![Value::Null], 0));
+}
+
 #[test]
 fn every_documented_route_is_answered() {
     let server = Server::open(&[]);

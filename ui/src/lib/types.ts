@@ -619,6 +619,8 @@ export interface Finding {
   kind: string;
   /** Beginning of its last flow. */
   last: number;
+  /** The number of the mute that hides it. */
+  muted: number | null;
   /** The finding in words, as the summary has it. */
   text: string;
 }
@@ -627,6 +629,8 @@ export interface Finding {
 export interface Findings {
   /** What the numbers are of. */
   basis: Basis;
+  /** Number of findings of the range that a mute hides. */
+  muted: number;
   /** What the answer leaves out, and why. */
   partial: string | null;
   /** Those with the most targets first. */

@@ -74,7 +74,7 @@ pub fn a_scan_is_found_in_the_range_in_which_it_was(engine: &Engine) {
     to.finish().unwrap();
     let store = engine.store(folder.path());
     let all = FlowTest::All(Vec::new());
-    let found = findings::of(&*store, &all, TimeRange::default()).unwrap();
+    let found = findings::of(&*store, &all, TimeRange::default(), &[], false).unwrap();
     assert_eq!(found.rows.len(), 1, "{found:?}");
     let row = &found.rows[0];
     assert_eq!((row.kind.as_str(), row.host.as_str()), ("scan", "10.0.0.66"));
@@ -85,9 +85,9 @@ pub fn a_scan_is_found_in_the_range_in_which_it_was(engine: &Engine) {
     assert_eq!(store.flows(&wanted_of(test)).unwrap().matched, 30);
     // Fewer ports than make a scan.
     let part = TimeRange { from: Some(BEGIN), to: Some(BEGIN + 10_500_000_000) };
-    assert!(findings::of(&*store, &all, part).unwrap().rows.is_empty());
+    assert!(findings::of(&*store, &all, part, &[], false).unwrap().rows.is_empty());
     let others = FlowTest::Not(Box::new(crate::query::Asking::default().test("host 10.0.0.66").unwrap()));
-    assert!(findings::of(&*store, &others, TimeRange::default()).unwrap().rows.is_empty());
+    assert!(findings::of(&*store, &others, TimeRange::default(), &[], false).unwrap().rows.is_empty());
 }
 
 /// A later state of an event replaces the earlier one, and an event is in each range that it has a part in.

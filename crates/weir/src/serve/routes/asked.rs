@@ -51,6 +51,19 @@ fn plainly(message: &str) -> String {
     }
 }
 
+/// Whether what a mute hides is asked for, in place of the rest.
+///
+/// # Errors
+///
+/// The word is neither `yes` nor `no`.
+pub fn is_muted(word: Option<&str>) -> Result<bool, Failure> {
+    match word {
+        None | Some("no") => Ok(false),
+        Some("yes") => Ok(true),
+        Some(_) => Err(Failure::question("invalid muted", "expected yes or no")),
+    }
+}
+
 /// The latest valid time, in seconds since the epoch: its nanoseconds fit into 64 bits.
 const LATEST: f64 = 18_446_744_073.0;
 

@@ -1,7 +1,7 @@
 //! Top lists and distinct counts.
 
 use super::Ask;
-use super::asked::{count, flow_test, span};
+use super::asked::{count, flow_test, is_muted, span};
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
 use crate::serve::rights::Client;
@@ -178,9 +178,11 @@ pub struct FindingsAsked {
     to: Option<f64>,
     /// An expression over flows: pcap-filter(7) with tests of fields.
     filter: Option<String>,
+    /// `yes`: the findings that a mute hides, in place of the others.
+    muted: Option<String>,
 }
 
-/// Hosts that probed ports or hosts, over all flows of a time range.
+/// Hosts that probed ports or hosts, over all flows of a time range. Those that a mute hides now are counted, and listed on request.
 #[utoipa::path(get, path = "/api/v1/findings", params(FindingsAsked),
     responses((status = 200, body = Findings), (status = 400, body = Failure)))]
 pub async fn findings(
@@ -190,7 +192,13 @@ pub async fn findings(
 ) -> Result<Json<Findings>, Failure> {
     let span = span(asked.from, asked.to)?;
     let test = flow_test(&app, &client, asked.filter.as_deref()).await?;
-    Ok(Json(app.ask_over(span, move |store, span| findings::of(store, &test, span)).await?))
+    let is_muted = is_muted(asked.muted.as_deref())?;
+    let marks = app.marks.clone();
+    let ask = app.ask_over(span, move |store, span| {
+        let mutes = marks.as_ref().map(|marks| marks.mutes()).transpose()?.unwrap_or_default();
+        findings::of(store, &test, span, &mutes, is_muted)
+    });
+    Ok(Json(ask.await?))
 }
 
 /// Hosts and services seen in a time range and not in the seven days before it.

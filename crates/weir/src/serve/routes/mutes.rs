@@ -1,7 +1,7 @@
 //! Mutes and acknowledgements: what people say about events.
 
 use super::Ask;
-use super::asked::{count, span};
+use super::asked::{count, is_muted, span};
 use crate::hub::{clock, seconds};
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
@@ -343,11 +343,7 @@ pub async fn events(
 ) -> Result<Json<Events>, Failure> {
     let span = span(asked.from, asked.to)?;
     let limit = count("limit", asked.limit, 100, 10_000)?;
-    let is_muted = match asked.muted.as_deref() {
-        None | Some("no") => false,
-        Some("yes") => true,
-        Some(_) => return Err(Failure::question("invalid muted", "expected yes or no")),
-    };
+    let is_muted = is_muted(asked.muted.as_deref())?;
     let mut found = gathered(&app, span, limit, is_muted).await?;
     if let Some(marks) = app.marks.clone() {
         let ids: Vec<String> = found.events.iter().filter_map(|event| event.id.clone()).collect();
