@@ -79,7 +79,7 @@ pub use destination::Existing;
 pub use file::Rolling;
 pub use home::Home;
 pub use log::Log;
-pub use mon::{WormCount, WormOrder, Worms};
+pub use mon::{TriggerThreshold, WormCount, WormOrder, Worms};
 pub use named::{check_name, named};
 pub use open::{OpenFlow, OpenFlows};
 pub use signatures::{PortSignature, SIGNATURE_WEIGHT};
@@ -286,6 +286,8 @@ pub struct OutputContext {
     pub home: Option<Home>,
     /// The name of the probe in Ourmon's mon.lite; empty without one.
     pub sysname: String,
+    /// The triggers that compare a number, of which mon.lite has texts.
+    pub triggers: Vec<TriggerThreshold>,
 }
 
 /// Every output of this crate, in the order of the manual.

@@ -90,6 +90,7 @@ pub fn made(folder: &Path, span: (u64, u64)) {
         memory: 1 << 20,
         distinct_seed: None,
         worms: Default::default(),
+        triggers: Vec::new(),
         home: None,
         sysname: String::new(),
     };

@@ -279,10 +279,13 @@ fn its_rows_and_series_are_in_the_store_and_in_answers_of_the_pages() {
     assert!((half / 2_000.0 - 1.0).abs() < 0.01, "{half}");
 }
 
+/// Logs that have the events of triggers alone.
+const OF_TRIGGERS: [&str; 2] = ["mon", "mon-paper"];
+
 #[test]
 fn its_events_are_in_every_log_with_events_the_store_and_the_counters() {
     let expression = "src host 10.0.0.1 and dst host 203.0.113.1 and tcp";
-    for spec in OUTPUTS.iter().filter(|spec| !spec.events.is_empty()) {
+    for spec in OUTPUTS.iter().filter(|spec| !spec.events.is_empty() && !OF_TRIGGERS.contains(&spec.name)) {
         let folder = tempfile::tempdir().unwrap();
         written(folder.path(), spec, 2);
         let files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());

@@ -249,6 +249,7 @@ fn records_the_store_and_a_script_agree_on_every_test() {
         stop: None,
         worms: weir_output::Worms::default(),
         home: None,
+        triggers: Vec::new(),
         sysname: String::new(),
     })
     .unwrap();

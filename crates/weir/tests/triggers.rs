@@ -410,6 +410,24 @@ fn a_check_says_how_long_the_rings_are() {
     assert!(with.contains("the last hour of the store (") && with.contains("pkt/s"), "{with}");
 }
 
+/// Ourmon's file has a text when a trigger goes on and when it goes off, with the number and the threshold.
+#[test]
+fn ourmons_file_has_texts_about_triggers() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dumps, out) = (folder.path().join("dumps"), folder.path().join("out"));
+    let capture = put(folder.path(), "x.pcap", &bursts(2, 20));
+    let keys = "when = \"packets\"\nwhere = \"host 10.0.0.2\"\nabove = 40\nover = \"1s\"\nrearm = \"3s\"";
+    let config = put(folder.path(), "weir.toml", configuration(&dumps, keys).as_bytes());
+    for log in ["mon", "mon-paper"] {
+        weir(["-c", text(&config), "-o", text(&out), "--log", log, text(&capture)]).exits(0);
+        let file = fs::read_to_string(out.join("mon.lite")).unwrap();
+        let texts: Vec<&str> = file.lines().filter_map(|line| line.strip_prefix("elog: burst ")).collect();
+        let [on, off] = [("on", "current"), ("off", "highest")]
+            .map(|(state, which)| format!("trigger {state}, {which} count: 50, threshold: 40"));
+        assert_eq!(texts, [&on, &off, &on, &off], "{file}");
+    }
+}
+
 /// What is set for the packets of triggers is checked against the memory, of the file and of the run.
 #[test]
 fn the_memory_of_the_rings_is_set() {

@@ -17,6 +17,7 @@
 //! | `syn_list`, `icmp_errorlist`, `udperror_list` | syn, icmperror and udp, of `topn_syn`, `topn_icmperror` and `topn_udperror` |
 //! | `ip_scan`, `ip_portscan`, `tcp_portscan`, `udp_portscan` | fanout, of `topn_scans` and `topn_port_scans` |
 //! | `tworm` | number of hosts in portreport.txt, a further file beside `topn_syn` |
+//! | `elog` | triggers that went on and off since the file before, with their number and threshold: [`elog`] |
 //!
 //! Over files (when existing logs are replaced) it covers the whole run, as the probe with `-r` does; live, the last
 //! interval.
@@ -24,10 +25,12 @@
 //! Ourmon uses colons as separators: in names they become underscores. IPv6 addresses, which Ourmon does not support,
 //! are in brackets with dots for colons.
 
+mod elog;
 mod hosts;
 mod scans;
 mod worms;
 
+pub use elog::TriggerThreshold;
 pub use worms::{WormCount, WormOrder, Worms};
 
 use crate::replaced::Replaced;
@@ -35,7 +38,7 @@ use crate::{Existing, Output, OutputContext, OutputSpec, Takes};
 use std::fmt::Write;
 use std::io;
 use std::net::IpAddr;
-use weir_api::{Answer, Class, Key, KeyKind, Reading, Snapshot, Top, Unit};
+use weir_api::{Answer, Class, Event, Key, KeyKind, Reading, Snapshot, Top, Unit};
 
 const FILE: &str = "mon.lite";
 /// The port signatures of the list of SYNs, if there is one.
@@ -49,7 +52,7 @@ pub(crate) static MON: OutputSpec = OutputSpec {
     files: &[FILE],
     is_stream: false,
     flows: false,
-    events: "",
+    events: "elog",
     has: |_| false,
     shows: |_| false,
     takes: Takes::Known,
@@ -62,7 +65,7 @@ pub(crate) static MON_PAPER: OutputSpec = OutputSpec {
     files: &[FILE],
     is_stream: false,
     flows: false,
-    events: "",
+    events: "elog",
     has: |_| false,
     shows: |_| false,
     takes: Takes::Known,
@@ -85,6 +88,9 @@ struct Mon {
     /// Totals of earlier intervals, if the whole run is reported.
     before: Option<Snapshot>,
     worms: Worms,
+    triggers: Vec<TriggerThreshold>,
+    /// Those of the next file, and with `before` of the whole run.
+    texts: elog::Texts,
 }
 
 impl Mon {
@@ -96,7 +102,9 @@ impl Mon {
             ("", _) | (_, Dialect::Paper) => String::new(),
             (name, Dialect::Probe) => format!("sysname: {}\n", plain(name)),
         };
-        Box::new(Self { file, ports, dialect, head, restarted: true, before, worms: context.worms.clone() })
+        let (worms, triggers) = (context.worms.clone(), context.triggers.clone());
+        let texts = elog::Texts::default();
+        Box::new(Self { file, ports, dialect, head, restarted: true, before, worms, triggers, texts })
     }
 }
 
@@ -109,18 +117,29 @@ impl Output for Mon {
             }
             None => (snapshot, self.restarted),
         };
-        self.file
-            .interval(|| self.head.clone() + &mon_lite(snapshot, self.dialect, &self.worms, is_first))?;
+        self.file.interval(|| {
+            self.head.clone() + &mon_lite(snapshot, self.dialect, &self.worms, is_first) + &self.texts.lines()
+        })?;
         if let Some(table) = snapshot.answers.iter().find_map(worms::list) {
             self.ports.interval(|| worms::report(table, &self.worms))?;
         }
         self.restarted = false;
+        if self.before.is_none() {
+            self.texts.clear();
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        self.texts.add(event, &self.triggers);
         Ok(())
     }
 
     fn finish(&mut self) -> io::Result<()> {
         let Some(whole) = &self.before else { return Ok(()) };
-        self.file.finish(|| self.head.clone() + &mon_lite(whole, self.dialect, &self.worms, true))?;
+        self.file.finish(|| {
+            self.head.clone() + &mon_lite(whole, self.dialect, &self.worms, true) + &self.texts.lines()
+        })?;
         match whole.answers.iter().find_map(worms::list) {
             Some(table) => self.ports.finish(|| worms::report(table, &self.worms)),
             None => Ok(()),

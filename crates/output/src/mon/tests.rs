@@ -481,6 +481,85 @@ fn the_name_of_the_probe_is_in_the_first_line() {
     }
 }
 
+/// The parts of a text about a trigger: name, state, subject, what its number is, the number, and the threshold.
+fn text_of_trigger(line: &str) -> [String; 6] {
+    let text = line.strip_prefix("elog: ").unwrap();
+    let (name, rest) = text.split_once(" trigger ").unwrap();
+    let (rest, threshold) = rest.rsplit_once(", threshold: ").unwrap();
+    let (rest, number) = rest.rsplit_once(" count: ").unwrap();
+    let (state, rest) = rest.split_once(", ").unwrap();
+    let (subject, which) = rest.rsplit_once(", ").unwrap_or(("", rest));
+    [name, state, subject, which, number, threshold].map(str::to_owned)
+}
+
+/// Texts about triggers are in the file that is written next, and over files in that of the whole run, in both dialects.
+#[test]
+fn texts_about_triggers_are_read_back() {
+    use weir_api::event::FINDING;
+    use weir_api::{EventState, Interval, Origin, Subject};
+    let trigger = |name: &str, threshold: &str, is_below| TriggerThreshold {
+        name: name.to_owned(),
+        subscription: format!("trigger {name}"),
+        threshold: threshold.to_owned(),
+        is_below,
+    };
+    let event = |name: &str, subject, state, least, most| Event {
+        origin: Some(Origin { subscription: name.into(), name: None, severity: None, quiet: None }.into()),
+        state,
+        ..Event::over(&FINDING, subject, Interval { start: 5, end: 9 })
+            .with("least", "", Folded::Min(Some(least)))
+            .with("most", "", Folded::Max(Some(most)))
+    };
+    let (all, v6) = (Subject::Key("all".into()), Subject::Host(ip("2001:db8::1")));
+    for (spec, existing) in [&MON, &MON_PAPER]
+        .map(|spec| (spec, Existing::Continue))
+        .into_iter()
+        .chain([(&MON, Existing::Replace), (&MON_PAPER, Existing::Replace)])
+    {
+        let directory = tempfile::tempdir().unwrap();
+        let context = OutputContext {
+            directory: directory.path().to_owned(),
+            existing,
+            triggers: vec![trigger("burst", "40", false), trigger("quiet", "5", true)],
+            ..OutputContext::default()
+        };
+        let read = || {
+            let text = std::fs::read_to_string(directory.path().join(FILE)).unwrap();
+            let lines = text.lines().filter(|line| line.starts_with("elog: ") && !line.contains("restarted"));
+            lines.map(text_of_trigger).collect::<Vec<_>>()
+        };
+        let mut mon = (spec.open)(&context).unwrap();
+        mon.event(&event("trigger burst", all.clone(), EventState::Begin, 45, 45)).unwrap();
+        mon.event(&event("trigger quiet", v6.clone(), EventState::Begin, 3, 3)).unwrap();
+        // What goes on, and what no trigger has found.
+        mon.event(&event("trigger burst", all.clone(), EventState::Update, 45, 90)).unwrap();
+        mon.event(&event("noisy", all.clone(), EventState::Begin, 45, 45)).unwrap();
+        mon.interval(&snapshot()).unwrap();
+        let on = [
+            ["burst", "on", "", "current", "45", "40"].map(str::to_owned),
+            ["quiet", "on", "[2001.db8..1]", "current", "3", "5"].map(str::to_owned),
+        ];
+        assert_eq!(read(), on);
+        mon.event(&event("trigger burst", all.clone(), EventState::End, 45, 90)).unwrap();
+        mon.event(&event("trigger quiet", v6.clone(), EventState::End, 2, 4)).unwrap();
+        mon.interval(&snapshot()).unwrap();
+        mon.finish().unwrap();
+        let off = [
+            ["burst", "off", "", "highest", "90", "40"].map(str::to_owned),
+            ["quiet", "off", "[2001.db8..1]", "lowest", "2", "5"].map(str::to_owned),
+        ];
+        match existing {
+            Existing::Replace => assert_eq!(read(), [on, off].concat()),
+            _ => assert_eq!(read(), off),
+        }
+    }
+    let mut texts = elog::Texts::default();
+    let one = event("trigger burst", all, EventState::Begin, 45, 45);
+    (0..1_030).for_each(|_| texts.add(&one, &[trigger("burst", "40", false)]));
+    let lines = texts.lines();
+    assert!(lines.lines().count() == 1_025 && lines.ends_with("elog: 6 more texts about triggers\n"));
+}
+
 /// The figures of the paper, without the line breaks of its columns.
 #[test]
 fn the_format_of_the_paper() {

@@ -522,6 +522,7 @@ impl Run {
             memory: self.division.store,
             distinct_seed: self.has_store_of_runs.then_some(self.request.seeds.distinct),
             worms: self.worms(),
+            triggers: self.request.triggers.iter().filter_map(TriggerSpec::threshold).collect(),
             home: match self.anonymiser {
                 Some(_) => self.request.home.as_ref().map(|_| Home::unknown()),
                 None => self.request.home.clone(),

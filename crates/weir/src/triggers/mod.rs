@@ -27,6 +27,7 @@ use std::sync::Arc;
 use weir_api::event::FINDING;
 use weir_api::{Event, EventState, FunctionCall, Interval, Ledger, Level, Subject, SubscriptionSpec};
 use weir_engine::{DROPS, window_of};
+use weir_output::TriggerThreshold;
 use weir_output::figures::{count, counted};
 
 const SECOND: u64 = 1_000_000_000;
@@ -187,6 +188,20 @@ impl TriggerSpec {
             Decided::ByDrops { event, .. } => Some(event),
             Decided::Elsewhere(_) => None,
         }
+    }
+
+    /// What its number is compared with; `None` if the events of others decide.
+    pub fn threshold(&self) -> Option<TriggerThreshold> {
+        let arguments = &self.judging()?.arguments;
+        let argument = |name: &str| arguments.iter().find(|(known, _)| known == name);
+        let above = argument("above");
+        let (_, threshold) = above.or_else(|| argument("below"))?;
+        Some(TriggerThreshold {
+            name: self.name.clone(),
+            subscription: self.judged()?.to_owned(),
+            threshold: threshold.clone(),
+            is_below: above.is_none(),
+        })
     }
 
     /// Whether the packets that the run lost decide.
