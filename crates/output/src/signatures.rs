@@ -38,10 +38,14 @@ impl fmt::Display for PortSignature {
 }
 
 impl Worms {
-    /// The port signature of a host that may be a worm; `None` of others.
+    /// The port signature of a host that may be a worm, also if each address and port counts as one attempt at most; `None` of others.
+    /// The number of attempts is not known: it is at most that of the SYNs, and that of the addresses times that of the ports.
     pub fn signature(&self, host: &SynHost) -> Option<PortSignature> {
         let counts: &SynCounts = &host.counts;
-        let is_worm = counts.may_be_worm(self.difference)
+        // What is sent again to an address and port, as a relay does with mail for servers that are gone, is no further attempt.
+        let most = host.targets.estimate().saturating_mul(host.ports.estimate());
+        let first = SynCounts { syn: counts.syn.min(most), ..*counts };
+        let is_worm = first.may_be_worm(self.difference)
             && counts.weight(WorkWeight::Sent) >= self.weight.max(SIGNATURE_WEIGHT);
         is_worm.then(|| PortSignature::of(host)).flatten()
     }
@@ -62,8 +66,17 @@ mod tests {
     use weir_api::{Datum, SYN, TableRow};
 
     fn row(last: u8, ports: impl Iterator<Item = u16>, counts: SynCounts) -> TableRow {
+        to(last, counts.syn, ports, counts)
+    }
+
+    /// A host that sent SYNs to this number of addresses.
+    fn to(last: u8, targets: u64, ports: impl Iterator<Item = u16>, counts: SynCounts) -> TableRow {
         let mut host = SynHost { counts, ..SynHost::default() };
-        ports.for_each(|port| host.samples[0].add(port.into(), 1));
+        (0..targets).for_each(|target| _ = host.targets.add(1 << 64 | u128::from(target)));
+        ports.for_each(|port| {
+            host.samples[0].add(port.into(), 1);
+            host.ports.add(port.into());
+        });
         TableRow { key: vec![Datum::Address([10, 0, 0, last].into())], values: host.values(), error: 0 }
     }
 
@@ -92,6 +105,24 @@ mod tests {
         assert_eq!(shown(Worms::default()), ["1,2,3,4,5,6,7,8,9,10 1", "22 1", "22,445 2"]);
         assert_eq!(shown(Worms { difference: 50, ..Worms::default() }), ["22,445 1"]);
         assert_eq!(shown(Worms { weight: 95, difference: 50, ..Worms::default() }), Vec::<String>::new());
+    }
+
+    /// A mail relay tries servers that are gone again and again: its SYNs are many, and the servers are few.
+    #[test]
+    fn what_is_sent_again_is_no_further_attempt() {
+        let finished = SynCounts { fin: [0, 30], ..counts(90, 0) };
+        let rows = vec![
+            to(1, 20, [25].into_iter(), counts(90, 0)),
+            to(2, 21, [445].into_iter(), counts(90, 0)),
+            // Each of the addresses may have been tried at each of the ports.
+            to(3, 10, [22, 2222].into_iter(), counts(90, 0)),
+            to(4, 7, [23, 80, 8080].into_iter(), counts(90, 0)),
+            to(5, 50, [443].into_iter(), finished),
+            to(6, 51, [8443].into_iter(), finished),
+        ];
+        let found = Worms::default().signatures(&Table::new(&SYN, 16, rows, 0));
+        let shown: Vec<String> = found.keys().map(ToString::to_string).collect();
+        assert_eq!(shown, ["23,80,8080", "445", "8443"]);
     }
 
     #[test]

@@ -255,9 +255,9 @@ fn a_mail_relay() {
         let from = (elsewhere(5_000 + random.below(1_000)), port(n));
         traffic.tcp(at + 50 * MS, from, (HOST, 25), Server::Answers, said);
     }
+    // At the end it only tries again: its SYNs are as many as those of a worm, but go to few servers.
     let (_, worms) = is_silent("a mail relay", traffic);
-    // At the end it only tries again, which looks like a worm in an interval by itself.
-    assert_eq!(worms, BTreeSet::from(["ports 25".to_owned()]));
+    assert_eq!(worms, BTreeSet::new());
 }
 
 /// A peer reaches for 600 others and for as many nodes of the hash table. More than half of both are gone, as some of those with the
