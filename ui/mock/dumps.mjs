@@ -18,7 +18,9 @@ function file(trigger, begun, bytes, event, numbers, packets, rest = {}) {
     'before the event: 5.000 s wanted, 4.812 s written',
     'ledger of the run at the event: 812344 packets caught, 0 dropped by the kernel, 0 by the interface: those are not in this file',
   ].join('\n');
-  return { name: `${trigger}.${stamp(begun)}.pcapng`, trigger, begun, bytes, open: false, reason, ...rest };
+  const after = trigger === 'ssh' ? 300 : 60;
+  const times = { begun, from: begun - 5, to: begun + after };
+  return { name: `${trigger}.${stamp(begun)}.pcapng`, trigger, ...times, bytes, open: false, reason, ...rest };
 }
 
 /** What the triggers have written until `last`, and the answers about it. `set` has the options of the mock. */
@@ -44,6 +46,7 @@ export function dumps(set, last) {
     const own = files.filter((each) => each.trigger === name);
     return {
       name,
+      filter: '',
       unit: 'packets',
       above: null,
       below: null,
@@ -67,6 +70,7 @@ export function dumps(set, last) {
       : [
           trigger('syn-flood', {
             when: 'top destination in 1 s where tcp[tcpflags] & (tcp-syn | tcp-ack) = tcp-syn',
+            filter: 'tcp[tcpflags] & (tcp-syn | tcp-ack) = tcp-syn',
             above: 10_000,
             value: live ? (set.value ?? 12_377) : null,
             state: live ? 'on' : 'off',
@@ -75,6 +79,7 @@ export function dumps(set, last) {
           }),
           trigger('ssh', {
             when: 'packets where tcp port 22',
+            filter: 'tcp port 22',
             above: 50_000,
             value: live ? 1204 : null,
             limit: 200e6,
@@ -82,8 +87,14 @@ export function dumps(set, last) {
             removed_bytes: 4.12e9,
           }),
           trigger('drops', { when: 'drops in 10 s', above: 1000, value: live ? 0 : null, failed: 2, ring_seconds: live ? 0.412 : null }),
-          trigger('silent', { when: 'bytes in 60 s where host 192.0.2.10', unit: 'bytes', below: 1000, value: live ? 61_300 : null }),
-          trigger('scans', { when: 'event port_scan', unit: '' }),
+          trigger('silent', {
+            when: 'bytes in 60 s where host 192.0.2.10',
+            filter: 'host 192.0.2.10',
+            unit: 'bytes',
+            below: 1000,
+            value: live ? 61_300 : null,
+          }),
+          trigger('scans', { when: 'event port_scan', filter: null, unit: '' }),
         ];
 
   /** Answers a request below `dumps`: a status, and its body. */

@@ -84,6 +84,17 @@ test('a file opens to its comment and flows, is downloaded, and leads to the flo
   assert.equal(filter, 'host 10.0.0.66 and host 10.0.0.9');
   assert.ok(Number(to) - Number(from) >= 65 && Number(to) - Number(from) <= 67, page.url());
   await settled(page);
+  // The trigger of this file goes on for 300 s after the beginning of an event.
+  await page.goto(`${on.site.url}/dumps`);
+  await settled(page);
+  const ssh = new URL(
+    await row(page, 'ssh')
+      .getByRole('link', { name: /^flows of/ })
+      .getAttribute('href'),
+    on.site.url,
+  ).searchParams;
+  const length = Number(ssh.get('to')) - Number(ssh.get('from'));
+  assert.ok(length >= 305 && length <= 307, `${length} s`);
   await done(page);
 });
 

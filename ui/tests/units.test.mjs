@@ -558,7 +558,7 @@ test('rows of lists of hosts have the expressions of their flows', async () => {
 
 test('the comment of a packet file has its expression, its event and the time before it', async () => {
   const { bar, eventOf, expressionOf, kindOfTrigger, shortened, thresholdText, timeOf, valueText } = await load('/src/lib/dumps.ts');
-  const file = (reason) => ({ name: 'a.pcapng', trigger: 'own', begun: 1000.25, bytes: 1, open: false, reason });
+  const file = (reason) => ({ name: 'a.pcapng', trigger: 'own', begun: 1000.25, from: 997.75, to: 1300.25, bytes: 1, open: false, reason });
   const whole = file(
     [
       'trigger own: event port_scan',
@@ -572,12 +572,12 @@ test('the comment of a packet file has its expression, its event and the time be
     [expressionOf(whole), eventOf(whole), shortened(whole.reason)],
     ['host 10.0.0.1 and tcp', 'port_scan', 'port_scan of 10.0.0.1 -> 10.0.0.2: failed 41'],
   );
-  assert.deepEqual(timeOf(whole), { from: 997, to: 1061, text: null, moving: false });
+  assert.deepEqual(timeOf(whole), { from: 997, to: 1301, text: null, moving: false });
   // Comments of other versions.
   const other = file('an event\nof another form\npackets: all');
-  assert.deepEqual([expressionOf(other), eventOf(other), shortened(other.reason), timeOf(other).from], ['', 'own', 'an event', 995]);
+  assert.deepEqual([expressionOf(other), eventOf(other), shortened(other.reason)], ['', 'own', 'an event']);
   assert.deepEqual([shortened(''), expressionOf(file('')), expressionOf(file('packets: '))], ['', null, null]);
-  const trigger = (rest) => ({ name: 'own', when: 'rate', unit: 'packets', above: 1000, below: null, value: 12, ...rest });
+  const trigger = (rest) => ({ name: 'own', when: 'rate', unit: 'packets', above: 1000, below: null, filter: '', value: 12, ...rest });
   const plain = (text) => text.replaceAll('\u00a0', ' ');
   for (const [rest, value, threshold] of [
     [{}, '12 of 1 k packets (1.2 %)', 'above 1 k packets'],

@@ -741,6 +741,11 @@ fn files_outside_of_the_pages_are_never_served() {
         assert!(matches!(answer.status, 400 | 404), "{path}: {} {}", answer.status, answer.text());
         assert!(!answer.text().contains("root:") && !answer.text().contains("[workspace]"), "{path}");
     }
+    // The time of its packets is that of its trigger, and not the default.
+    let [begun, from, to] = ["begun", "from", "to"].map(|name| file[name].as_f64().unwrap());
+    assert!((begun - from - 1.0).abs() < 1e-3 && (to - begun - 1.0).abs() < 1e-3, "{file}");
+    assert!(file["reason"].as_str().unwrap().contains("after its beginning: 1.000 s wanted"), "{file}");
+    assert_eq!((&some["filter"], &none["filter"]), (&"".into(), &"".into()));
     // An address that the pages make gives the index page; a file that does not exist does not.
     assert!(server.get("/talkers").is(200).headers["content-type"].starts_with("text/html"));
     server.get("/assets/nothing.js").is(404);

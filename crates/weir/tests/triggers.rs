@@ -316,6 +316,7 @@ fn a_file_says_why_it_was_written() {
         "numbers: least 51, most 51",
         "packets: udp",
         "before the event: 2.000 s wanted, 2.000 s written",
+        "after its beginning: 60.000 s wanted",
     ] {
         assert!(text.contains(part), "{part}");
     }

@@ -5,10 +5,6 @@ import { api } from './api';
 import type { Range } from './range.svelte';
 import { amount, percent, si } from './units';
 
-/** Seconds before an event, where a comment does not say how many were wanted, and after it: the defaults of a trigger. */
-const BEFORE = 5;
-const AFTER = 60;
-
 /** The rest of the line of a comment that begins with these words; "" without such a line. */
 function line(reason: string, words: string): string {
   const found = reason.split('\n').find((each) => each.startsWith(words));
@@ -27,11 +23,8 @@ export const eventOf = (file: DumpFile): string => /^(\S+) of /.exec(line(file.r
 /** The kind of the events that open files of a trigger: those of others have it in the rule. */
 export const kindOfTrigger = (trigger: DumpTrigger): string => /^event (\S+)$/.exec(trigger.when)?.[1] ?? trigger.name;
 
-/** The time of the packets that a file was opened for. */
-export function timeOf(file: DumpFile): Range {
-  const before = Number(/([\d.]+) s wanted/.exec(file.reason)?.[1] ?? BEFORE);
-  return { from: Math.max(0, Math.floor(file.begun - before)), to: Math.ceil(file.begun + AFTER), text: null, moving: false };
-}
+/** The time of the packets that a file was opened for, in whole seconds. */
+export const timeOf = ({ from, to }: DumpFile): Range => ({ from: Math.floor(from), to: Math.ceil(to), text: null, moving: false });
 
 /** A comment in one line: the event with its subject, and its numbers; its first line where it has neither. */
 export function shortened(reason: string): string {

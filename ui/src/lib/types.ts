@@ -385,12 +385,16 @@ export interface DumpFile {
   begun: number;
   /** Its size. */
   bytes: number;
+  /** Start of the time of its packets: as its comments have it, or else as its trigger has it now. */
+  from: number;
   /** Its name. */
   name: string;
   /** Whether it is being written. */
   open: boolean;
   /** What it says of itself, a line for each comment: who decided, by which numbers, and which packets it has. */
   reason: string;
+  /** End of this time, excluded. A file that reached a limit ends before it. */
+  to: number;
   /** Its trigger. */
   trigger: string;
 }
@@ -407,6 +411,11 @@ export interface DumpTrigger {
   failed: number;
   /** Number of its files. */
   files: number;
+  /**
+   * The expression of the packets that are measured; empty for all of them, `null` if events of others open its
+   * files.
+   */
+  filter: string | null;
   /** Maximum bytes of its files. */
   limit: number | null;
   /** Its name. */

@@ -70,6 +70,7 @@ pub struct DumpFile {
     /// The expression of its packets.
     text: String,
     from: u64,
+    until: u64,
     path: PathBuf,
     /// Bytes of disk that are left for it, and for others that share them.
     room: Arc<AtomicU64>,
@@ -103,6 +104,7 @@ impl DumpFile {
             opened: opened.clone(),
             text: wanted.text.clone(),
             from: wanted.from,
+            until: wanted.until,
             path: path.unwrap_or(first),
             room,
             writer: None,
@@ -222,7 +224,7 @@ impl DumpFile {
 
     /// What the file says of itself: who decided, by which formula and number, and which packets it has.
     fn comments(&self, first: Time) -> Vec<String> {
-        let Self { opened: Opened { trigger, event, .. }, text, from, .. } = self;
+        let Self { opened: Opened { trigger, event, .. }, text, from, until, .. } = self;
         let numbers: Vec<String> =
             event.evidence.iter().map(|one| format!("{} {}", one.name, one.number())).collect();
         let before = |time: u64| event.begin.saturating_sub(time) as f64 / 1e9;
@@ -233,6 +235,7 @@ impl DumpFile {
             format!("numbers: {}", if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") }),
             format!("packets: {}", if text.is_empty() { "all" } else { text }),
             format!("before the event: {:.3} s wanted, {:.3} s written", before(*from), before(first.0)),
+            format!("after its beginning: {:.3} s wanted", until.saturating_sub(event.begin) as f64 / 1e9),
         ];
         own.into_iter().chain(lost).collect()
     }

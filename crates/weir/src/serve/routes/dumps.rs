@@ -47,6 +47,9 @@ pub struct DumpTrigger {
     name: String,
     /// What is compared with its threshold, in words.
     when: String,
+    /// The expression of the packets that are measured; empty for all of them, `null` if events of others open its files.
+    #[schema(required = true)]
+    filter: Option<String>,
     /// The unit or column of the number that is compared; empty if none is known.
     unit: String,
     /// It goes on with more than this.
@@ -92,6 +95,10 @@ pub struct DumpFile {
     trigger: String,
     /// Beginning of its event.
     begun: f64,
+    /// Start of the time of its packets: as its comments have it, or else as its trigger has it now.
+    from: f64,
+    /// End of this time, excluded. A file that reached a limit ends before it.
+    to: f64,
     /// Its size.
     bytes: u64,
     /// Whether it is being written.
@@ -147,19 +154,35 @@ fn listed(states: &[TriggerState], reach: Option<u64>) -> Dumps {
         (Reverse(time), &file.name).cmp(&(Reverse(other), &next.name))
     });
     dumps.left_out = all.len().saturating_sub(MAX_FILES) as u64;
-    dumps.files = all
-        .into_iter()
-        .take(MAX_FILES)
-        .map(|(time, state, file)| DumpFile {
-            trigger: state.spec.name.clone(),
-            begun: seconds(time),
-            bytes: file.bytes,
-            open: file.is_open,
-            reason: reason(file.path),
-            name: file.name,
-        })
-        .collect();
+    dumps.files =
+        all.into_iter().take(MAX_FILES).map(|(time, state, file)| described(time, state, file)).collect();
     dumps
+}
+
+/// A file whose event began then.
+fn described(begun: u64, state: &TriggerState, file: Found) -> DumpFile {
+    let reason = reason(file.path);
+    let dump = &state.spec.dump;
+    let before = wanted(&reason, "before the event: ").unwrap_or(seconds(dump.before));
+    let after = wanted(&reason, "after its beginning: ").unwrap_or(seconds(dump.after));
+    let begun = seconds(begun);
+    DumpFile {
+        name: file.name,
+        trigger: state.spec.name.clone(),
+        begun,
+        from: (begun - before).max(0.0),
+        to: begun + after,
+        bytes: file.bytes,
+        open: file.is_open,
+        reason,
+    }
+}
+
+/// The seconds that a line of the comments of a file says were wanted.
+fn wanted(reason: &str, words: &str) -> Option<f64> {
+    let line = reason.lines().find_map(|line| line.strip_prefix(words))?;
+    let seconds: f64 = line.split(' ').next()?.parse().ok()?;
+    (seconds.is_finite() && seconds >= 0.0).then_some(seconds)
 }
 
 fn row(state: &TriggerState, files: &[Found], reach: Option<u64>) -> DumpTrigger {
@@ -173,6 +196,9 @@ fn row(state: &TriggerState, files: &[Found], reach: Option<u64>) -> DumpTrigger
     DumpTrigger {
         name: spec.name.clone(),
         when: spec.measured(),
+        filter: spec
+            .judging()
+            .map(|_| spec.subscription().map(|own| own.expression.clone()).unwrap_or_default()),
         unit: argument("column").unwrap_or_else(|| spec.unit().to_owned()),
         above: number("above"),
         below: number("below"),
