@@ -1,7 +1,10 @@
 // Events as alerts: grouped by kind and subject, with the rule that each kind follows and its numbers put in.
 
 import type { Event } from './types';
+import { api } from './api';
+import { curl } from './commands';
 import { ordered } from './events';
+import { around, type Leads } from './leads';
 import { brief } from './time';
 import { exact, percent, plural } from './units';
 
@@ -199,6 +202,16 @@ export function filled(event: Event): string {
   if (found) return found;
   const all = numbers(event).map(({ name, value }) => `${name} ${value}`);
   return all.join(', ') || event.text;
+}
+
+/** What an event leads to; over a longer time, what its alert does. */
+export function leadsOf(event: Event, time = around(event.begin, event.time)): Leads {
+  const expression = event.filter ?? '';
+  const name = `${kindOf(event.kind)} ${event.subject ?? ''}`.trim();
+  const commands = [curl(api('events', time))];
+  if (expression === '')
+    return { name, filter: null, packets: null, time, narrowed: false, why: 'Its subject selects no packets.', commands };
+  return { name, filter: ofFlows(expression), packets: expression, time, narrowed: false, commands };
 }
 
 /** The part of an expression that selects flows: without tests of single packets, such as of TCP flags. */

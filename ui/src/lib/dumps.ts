@@ -2,6 +2,9 @@
 
 import type { DumpFile, DumpTrigger } from './types';
 import { api } from './api';
+import { ofFlows } from './alerts';
+import { curl, quote } from './commands';
+import type { Leads } from './leads';
 import type { Range } from './range.svelte';
 import { amount, percent, si } from './units';
 
@@ -73,4 +76,22 @@ export function bar({ value, above, below }: DumpTrigger): { width: number; mark
   const most = Math.max((above ?? 0) * 1.25, (below ?? 0) * 2, value ?? 0, 1e-9);
   const marks = [below, above].filter((each) => each !== null);
   return { width: (100 * (value ?? 0)) / most, marks: marks.map((each) => (100 * each) / most) };
+}
+
+/** What a file leads to: the flows and the packets that it was opened for. */
+export function leadsOfFile(file: DumpFile, trigger: DumpTrigger | undefined): Leads {
+  const expression = expressionOf(file) ?? '';
+  const { from, to } = timeOf(file);
+  const commands = [`weir open ${quote(pathOf(file, trigger))}`];
+  return { name: file.name, filter: ofFlows(expression), packets: expression, time: { from, to }, narrowed: false, commands };
+}
+
+/** What a trigger leads to: what it measures, or what its latest file has if events of others open its files. */
+export function leadsOfTrigger(trigger: DumpTrigger, files: DumpFile[]): Leads {
+  const commands = [curl(api('dumps'))];
+  const { name, filter } = trigger;
+  if (filter !== null) return { name, filter: ofFlows(filter), packets: filter, narrowed: false, commands };
+  const latest = files.find((file) => file.trigger === name);
+  if (latest) return { ...leadsOfFile(latest, trigger), name, why: 'Of its latest file: events of others open its files.', commands };
+  return { name, filter: null, packets: null, narrowed: false, why: 'Events of others open its files. It has no file yet.', commands };
 }

@@ -20,12 +20,15 @@ const textOf = (element: Element): string =>
     .replace(/\s+/g, ' ')
     .trim();
 
+/** Whether a cell has a value, and not what its row leads to. */
+const isValue = (cell: Element): boolean => !cell.matches('.leads');
+
 /** Every table in an element; rows of details are left out. */
 export function exported(panel: Element, format: 'csv' | 'ndjson'): string {
   return [...panel.querySelectorAll('table')]
     .map((table) => {
-      const names = [...table.querySelectorAll('thead th')].map(textOf);
-      const rows = [...table.querySelectorAll('tbody tr:not(.detail)')].map((row) => [...row.children].map(textOf));
+      const names = [...table.querySelectorAll('thead th')].filter(isValue).map(textOf);
+      const rows = [...table.querySelectorAll('tbody tr:not(.detail)')].map((row) => [...row.children].filter(isValue).map(textOf));
       return written(names, rows, format);
     })
     .join(format === 'csv' ? '\r\n' : '');

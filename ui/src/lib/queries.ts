@@ -66,6 +66,13 @@ export function eventsQuery(limit: number, range: Range | null, status: Status |
   return `weir query ${quote(query)} -d ${quote(folder)}`;
 }
 
+/** The `weir query` command for flows; null without a store. */
+export function flowsQuery(filter: string, range: Range | null, status: Status | null, folder: string | null): string | null {
+  if (!range || !status || folder === null) return null;
+  const query = ['flows', clauses(range, status), filter === '' ? '' : `where ${filter}`].filter((part) => part !== '').join(' ');
+  return `weir query ${quote(query)} -d ${quote(folder)}`;
+}
+
 /** The `weir query` command for the rows of a list, such as `weir query 'top sender by bytes since 24h'`. */
 export function topQuery(
   list: string,

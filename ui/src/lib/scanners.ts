@@ -131,11 +131,21 @@ export function flowsOf(table: FunctionTable, row: FunctionRow): string {
   return parts.join(' and ');
 }
 
+/** The expression of what a host asks on its link, by ARP or by neighbour discovery, which is no flow; "" for other rows. */
+export function linkPackets(table: FunctionTable, row: FunctionRow): string {
+  const kind = shapeOf(table)?.name === 'fanout' ? String(value(table, row, 'kind')) : '';
+  const over = { arp: 'arp', nd: 'icmp6' }[kind];
+  return over ? `${over} and src host ${String(value(table, row, 'source'))}` : '';
+}
+
 /** A subscription with those of its tables that a shape is of, each row with the expression of its flows; null without any. */
 export function shaped(of: SubscriptionTables, shape: Shape): SubscriptionTables | null {
   const tables = of.tables
     .filter((table) => shapeOf(table) === shape)
-    .map((table) => ({ ...table, rows: table.rows.map((row) => ({ ...row, filter: flowsOf(table, row) })) }));
+    .map((table) => ({
+      ...table,
+      rows: table.rows.map((row) => ({ ...row, filter: flowsOf(table, row), packets: linkPackets(table, row) })),
+    }));
   return tables.length > 0 ? { ...of, tables } : null;
 }
 

@@ -105,6 +105,9 @@ function listed(parts: string[]): string {
   return parts.length < 2 ? (parts[0] ?? '') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`;
 }
 
+/** The expression of the packets of a row that no flow stands for. */
+export const packetsOf = (row: FunctionRow & { packets?: string }): string | undefined => row.packets || undefined;
+
 /** What the function of a table counts, as a person says it; for a function without such words its call. */
 export function called(table: FunctionTable): string {
   const [name = '', ...words] = table.call.split(/\s+/);
