@@ -403,6 +403,19 @@ export function serve(options = {}) {
       const found = { kind: 'scan', text, host: one?.source, filter: `src host ${one?.source}`, ...times, muted: null };
       return { rows: file || !one ? [] : [found], muted: 0, partial: null };
     },
+    signatures: (request) => {
+      const { from, to } = range(request);
+      const row = (ports, first, last, rest) => ({
+        ...{ ports, first, last, new: first >= from, hosts: 1, intervals: 1, runs: 1, ...rest },
+        filter: ports.map((port) => `tcp dst port ${port}`).join(' or '),
+      });
+      const rows = [
+        row([443, 445], to - 900, to - 60, { hosts: 3, intervals: 14 }),
+        row([22, 23, 2323, 5555, 7547, 8080, 37_215, 52_869], from - 40 * 86_400, to - 600, { hosts: 12, intervals: 2044, runs: 6 }),
+        row([3389], from - 9000, to - 1200, { intervals: 7, runs: 2 }),
+      ];
+      return { rows: file ? [] : rows, partial: null };
+    },
     query: (request) => {
       const question = text(request, 'q');
       if (question.startsWith('quantiles series')) {
@@ -702,7 +715,7 @@ export function serve(options = {}) {
 
   function answer(name, request, body) {
     const found = answerOf(name, request, body);
-    const cells = ['series/data', 'series/band', 'distinct', 'tables'];
+    const cells = ['series/data', 'series/band', 'distinct', 'tables', 'signatures'];
     const flows = ['paths', 'new', 'findings', 'flows', 'filter/try', 'query'];
     if (!found || found.basis) return found;
     if (name === 'top') return { ...found, basis: basis(request, 'cells', file ? 0 : found.absent) };

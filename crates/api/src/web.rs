@@ -470,6 +470,39 @@ pub struct NewsRow {
     pub packets: u64,
 }
 
+/// Port signatures that were seen in a time range.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub struct PortSignatures {
+    /// New ones first, then those that were seen last.
+    pub rows: Vec<SignatureRow>,
+    /// What the numbers are of.
+    pub basis: Basis,
+    /// What the answer leaves out.
+    #[schema(required = true)]
+    pub partial: Option<String>,
+}
+
+/// A port signature: the destination ports that hosts that may be worms tried, at most ten.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct SignatureRow {
+    /// Its ports, in ascending order.
+    pub ports: Vec<u16>,
+    /// A pcap-filter(7) expression that matches packets to them.
+    pub filter: String,
+    /// Whether it is new in the time range: not seen before it, and not by an earlier run.
+    pub new: bool,
+    /// Begin of the first interval with it.
+    pub first: f64,
+    /// End of the last interval with it.
+    pub last: f64,
+    /// The most hosts that had it in an interval.
+    pub hosts: u64,
+    /// Number of intervals with it.
+    pub intervals: u64,
+    /// Number of runs that have found it.
+    pub runs: u64,
+}
+
 /// Flows of a time range.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Flows {

@@ -10,7 +10,9 @@
 use crate::tiers::{Cell, LISTS, SERIES, Tier};
 use crate::{Store, StoreError, TimeRange};
 use weir_api::basis::{Basis, Source};
-use weir_api::web::{Band, Distincts, FilterTry, Findings, Flows, News, Paths, Records, SeriesData, TopList};
+use weir_api::web::{
+    Band, Distincts, FilterTry, Findings, Flows, News, Paths, PortSignatures, Records, SeriesData, TopList,
+};
 
 const SECOND: u64 = 1_000_000_000;
 /// A range may grow by one part of this number of parts before flows are preferred.
@@ -131,7 +133,19 @@ macro_rules! numbers {
     })* };
 }
 
-numbers!(Band, Distincts, FilterTry, Findings, Flows, News, Paths, Records, SeriesData, TopList);
+numbers!(
+    Band,
+    Distincts,
+    FilterTry,
+    Findings,
+    Flows,
+    News,
+    Paths,
+    PortSignatures,
+    Records,
+    SeriesData,
+    TopList
+);
 
 /// Asks for the answer over a range, moved to the cells that are stored there, and completes its basis. An answer that has only
 /// longer cells for the range has set its own range.

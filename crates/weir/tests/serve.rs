@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 use support::http::*;
 use support::*;
+use weir_wire::build;
 
 fn array<'v>(value: &'v Value, key: &str) -> &'v Vec<Value> {
     value[key].as_array().unwrap_or_else(|| panic!("{key} is not a list in {value}"))
@@ -661,6 +662,60 @@ fn every_documented_route_is_answered() {
     }
 }
 
+/// Hosts that try ports 22 and 445, and one that tries port 80: new in the first run, and known in the second.
+#[test]
+fn port_signatures_of_a_store_are_listed_by_their_time() {
+    const BEGIN: u64 = 1_795_341_600;
+    let folder = tempfile::tempdir().unwrap();
+    let mut packets = Vec::new();
+    for (host, second, ports) in [(1, 1, [22, 445]), (2, 1, [445, 22]), (3, 61, [80, 80])] {
+        for n in 0..30_u16 {
+            let time = (BEGIN + second) * 1_000_000_000 + u64::from(n) * 1000 + u64::from(host);
+            let frame = build::ethernet().ipv4([10, 0, 7, host], [10, 1, 0, n as u8]);
+            packets.push((
+                time,
+                frame.tcp(20_000 + n, ports[usize::from(n % 2)], build::flags::SYN).payload(&[]),
+            ));
+        }
+    }
+    packets.sort();
+    let capture = put(folder.path(), "x.pcap", &pcap(1, &packets));
+    let rows = "interval = \"30s\"\n[[subscription]]\nname = \"tcp hosts\"\nchain = [\"syn\"]\n";
+    let config = put(folder.path(), "weir.toml", rows.as_bytes());
+    let store = folder.path().join("store");
+    let signatures = |query: &str| {
+        let port = port().to_string();
+        let server = Server::start(program().args(["serve", "--store", text(&store), "--port", &port]));
+        server.json(&format!("/api/v1/signatures{query}"))
+    };
+    let shown = |answer: &Value| -> Vec<(String, bool, u64, u64)> {
+        let row = |row: &Value| {
+            let number = |name: &str| row[name].as_u64().unwrap();
+            (row["filter"].as_str().unwrap().to_owned(), row["new"] == true, number("hosts"), number("runs"))
+        };
+        array(answer, "rows").iter().map(row).collect()
+    };
+    let run = || {
+        weir([text(&capture), "-c", text(&config), "-o", text(&store), "-q", "--log", "store"]).exits(0);
+    };
+    run();
+    let [ssh, web] = ["tcp dst port 22 or tcp dst port 445", "tcp dst port 80"];
+    let all = signatures("");
+    assert_eq!(shown(&all), [(web.to_owned(), true, 1, 1), (ssh.to_owned(), true, 2, 1)], "{all}");
+    assert_eq!(all["rows"][1]["ports"], json!([22, 445]));
+    // Each is in the answer of its own interval alone.
+    let first = signatures(&format!("?from={}&to={}", BEGIN, BEGIN + 30));
+    assert_eq!(shown(&first), [(ssh.to_owned(), true, 2, 1)], "{first}");
+    // The first packet is a second after the beginning of the interval.
+    assert_eq!((&first["basis"]["bound"], &first["basis"]["watched"]), (&json!(0), &json!(29.0)), "{first}");
+    let some = signatures("?limit=1");
+    assert_eq!(shown(&some), [(web.to_owned(), true, 1, 1)]);
+    assert_eq!(some["partial"], "further signatures of this time are not listed: 1");
+    run();
+    let again = signatures(&format!("?from={}&to={}", BEGIN, BEGIN + 30));
+    assert_eq!(shown(&again), [(ssh.to_owned(), false, 2, 2)], "{again}");
+}
+
 /// The triggers of a run have their values beside their thresholds, and their files are listed and downloaded.
 #[test]
 fn the_files_of_triggers_are_listed_and_downloaded() {
@@ -686,6 +741,11 @@ fn the_files_of_triggers_are_listed_and_downloaded() {
     let file = &answer["files"][0];
     assert!(file["reason"].as_str().unwrap().contains("trigger some: packets"), "{file}");
     assert_eq!(file["open"], false);
+    // The time of its packets is that of its trigger, and not the default.
+    let [begun, from, to] = ["begun", "from", "to"].map(|name| file[name].as_f64().unwrap());
+    assert!((begun - from - 1.0).abs() < 1e-3 && (to - begun - 1.0).abs() < 1e-3, "{file}");
+    assert!(file["reason"].as_str().unwrap().contains("after its beginning: 1.000 s wanted"), "{file}");
+    assert_eq!((&some["filter"], &none["filter"]), (&"".into(), &"".into()));
     let path = format!("/api/v1/dumps/{}", file["name"].as_str().unwrap());
     let read = server.get(&path).is(200);
     assert_eq!(read.body.len() as u64, file["bytes"].as_u64().unwrap());
@@ -741,11 +801,6 @@ fn files_outside_of_the_pages_are_never_served() {
         assert!(matches!(answer.status, 400 | 404), "{path}: {} {}", answer.status, answer.text());
         assert!(!answer.text().contains("root:") && !answer.text().contains("[workspace]"), "{path}");
     }
-    // The time of its packets is that of its trigger, and not the default.
-    let [begun, from, to] = ["begun", "from", "to"].map(|name| file[name].as_f64().unwrap());
-    assert!((begun - from - 1.0).abs() < 1e-3 && (to - begun - 1.0).abs() < 1e-3, "{file}");
-    assert!(file["reason"].as_str().unwrap().contains("after its beginning: 1.000 s wanted"), "{file}");
-    assert_eq!((&some["filter"], &none["filter"]), (&"".into(), &"".into()));
     // An address that the pages make gives the index page; a file that does not exist does not.
     assert!(server.get("/talkers").is(200).headers["content-type"].starts_with("text/html"));
     server.get("/assets/nothing.js").is(404);

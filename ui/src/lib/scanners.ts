@@ -1,7 +1,7 @@
 // The lists of hosts that scan, ask in vain or are flooded: which function a stored list is of, the expressions of its rows, and what
 // a row has of ports.
 
-import type { FunctionRow, FunctionTable, SubscriptionTables } from './types';
+import type { FunctionRow, FunctionTable, SignatureRow, SubscriptionTables } from './types';
 
 export interface Shape {
   name: string;
@@ -198,6 +198,19 @@ export function signatures(table: FunctionTable): Signature[] {
       },
     ];
   });
+}
+
+/** The place of a port on the axis of ports, in percent: by logarithms, since most signatures have low ports. */
+export const portPlace = (port: number): number => (100 * Math.log(Math.max(1, port))) / Math.log(65_535);
+
+/** A port as a mark of the axis has it. */
+export const portWord = (port: number): string => (port >= 1000 && port < 65_535 ? `${port / 1000} k` : String(port));
+
+/** Whether the store knows the ports of a host as a signature: the row, null if it does not, or if the sample lacks ports of the host. */
+export function knownAs(host: Signature, known: SignatureRow[]): SignatureRow | null {
+  if (host.ports.length !== host.ofPorts) return null;
+  const ports = host.ports.map(({ port }) => port).sort((one, other) => one - other);
+  return known.find((row) => row.ports.join() === ports.join()) ?? null;
 }
 
 /** The series of hosts that may be worms in the list of SYNs of a subscription: first the total, then its two parts. */

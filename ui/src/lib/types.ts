@@ -1104,6 +1104,16 @@ export interface PointsOfOthers {
   min: (number | null)[];
 }
 
+/** Port signatures that were seen in a time range. */
+export interface PortSignatures {
+  /** What the numbers are of. */
+  basis: Basis;
+  /** What the answer leaves out. */
+  partial: string | null;
+  /** New ones first, then those that were seen last. */
+  rows: SignatureRow[];
+}
+
 /** All record tables. */
 export interface Protocols {
   /** In the order of the registry. */
@@ -1223,6 +1233,26 @@ export interface SeriesInfo {
 export interface SeriesList {
   /** Sorted by identifier. */
   series: SeriesInfo[];
+}
+
+/** A port signature: the destination ports that hosts that may be worms tried, at most ten. */
+export interface SignatureRow {
+  /** A pcap-filter(7) expression that matches packets to them. */
+  filter: string;
+  /** Begin of the first interval with it. */
+  first: number;
+  /** The most hosts that had it in an interval. */
+  hosts: number;
+  /** Number of intervals with it. */
+  intervals: number;
+  /** End of the last interval with it. */
+  last: number;
+  /** Whether it is new in the time range: not seen before it, and not by an earlier run. */
+  new: boolean;
+  /** Its ports, in ascending order. */
+  ports: number[];
+  /** Number of runs that have found it. */
+  runs: number;
 }
 
 /** Size of a download. */

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use weir_store::basis::{self, Numbers};
-use weir_store::{Marks, Store, StoreError, TimeRange};
+use weir_store::{Marks, Signatures, Store, StoreError, TimeRange};
 
 /// Time limit of a short answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -31,6 +31,8 @@ pub struct App {
     pub store: Option<Arc<dyn Store>>,
     /// What people say about its events.
     pub marks: Option<Arc<dyn Marks>>,
+    /// The port signatures that runs with it have found.
+    pub signatures: Option<Mutex<Box<dyn Signatures>>>,
     /// Access control.
     pub access: Access,
     /// The configuration, and the means to change it.

@@ -54,7 +54,7 @@ use weir_api::web::Mode;
 use weir_capture::{Input, ReadOptions};
 use weir_engine::ChecksumMode;
 use weir_files::TemporaryFolder;
-use weir_store::{Marks, Store};
+use weir_store::{Marks, Signatures, Store};
 
 /// Maximum size of a request's body in bytes.
 const MAX_BODY: usize = 1 << 20;
@@ -307,11 +307,15 @@ fn app(
         opened.map_err(|error| eprintln!("weir: {error}; use --access-log to choose another file")).ok()
     };
     let file = doors.log.or_else(|| doors.folder.and_then(in_folder));
-    let (store, marks) = kept.map(|Kept { store, marks }| (store, marks)).unzip();
+    let (store, marks, signatures) = match kept {
+        Some(Kept { store, marks, signatures }) => (Some(store), Some(marks), Some(Mutex::new(signatures))),
+        None => (None, None, None),
+    };
     Arc::new(App {
         hub,
         store,
         marks,
+        signatures,
         log: AccessLog::start(file, doors.echo, &counts),
         counts,
         access: doors.access,
@@ -401,17 +405,19 @@ impl Folder {
     }
 }
 
-/// A store that is open, and what people say about its events.
+/// A store that is open, what people say about its events, and the port signatures that its runs have found.
 struct Kept {
     store: Arc<dyn Store>,
     marks: Arc<dyn Marks>,
+    signatures: Box<dyn Signatures>,
 }
 
 /// Opens the store of a directory. Its queries take the memory of answers.
 fn stored(folder: &Path, hub: &Hub, answers: &Answers) -> Result<Kept, (Exit, String)> {
     let store = database::read_within(folder, hub.health(), answers.lender());
     let store = store.map_err(|error| (Exit::Output, error.to_string()))?;
-    Ok(Kept { store: Arc::from(store), marks: Arc::from(database::marks(folder)) })
+    let (marks, signatures) = (Arc::from(database::marks(folder)), database::signatures(folder));
+    Ok(Kept { store: Arc::from(store), marks, signatures })
 }
 
 /// Binds the given port, or the first free one from the default on.

@@ -12,6 +12,7 @@ mod plan;
 mod query;
 mod sensor;
 mod settings;
+mod signatures;
 mod subscriptions;
 pub mod table;
 mod tables;
@@ -111,6 +112,7 @@ served! {
     look get "/api/v1/distinct" lists::distinct;
     look get "/api/v1/new" lists::news;
     look get "/api/v1/findings" lists::findings;
+    look get "/api/v1/signatures" signatures::signatures;
     look get "/api/v1/query" query::query;
     look get "/api/v1/flows" flows::flows;
     look get "/api/v1/flows/{id}" flows::flow;
