@@ -32,6 +32,7 @@ mod asn1;
 mod buffer;
 mod builder;
 mod condition;
+mod config;
 mod content;
 mod fault;
 mod header;
@@ -58,6 +59,10 @@ pub use builder::MAX_TESTS;
 pub use condition::{
     AddressOf, BitMode, BitTest, ChecksumOf, Condition, HashKind, IpOption, NUMBERS, NumberField, NumberRow,
     OfSide, PlaceTest, ProtocolOf, ReputationTest, TlsState, TlsVersion,
+};
+pub use config::{
+    Class, Config, ConfigFault, OfRules, ReferenceSystem, ThresholdLine, classes, reference_systems,
+    thresholds,
 };
 pub use content::{Amount, Content, FastPattern, MAX_CONTENT};
 pub use fault::{Fault, FaultKind};

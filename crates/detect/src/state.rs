@@ -370,7 +370,7 @@ pub enum Track {
 }
 
 impl Track {
-    const NAMES: [(&'static str, Self); 5] = [
+    pub(crate) const NAMES: [(&'static str, Self); 5] = [
         ("by_src", Self::Source),
         ("by_dst", Self::Destination),
         ("by_both", Self::Both),

@@ -62,6 +62,22 @@ fn variables_come_from_the_command_line() {
 }
 
 #[test]
+fn files_beside_rules_are_read() {
+    let folder = desk(
+        "alert tcp any any -> any any (classtype:known; sid:1;)\nalert tcp any any -> any any (classtype:other; sid:2;)\n",
+    );
+    put(folder.path(), "classification.config", b"config classification: known,A class,2\n");
+    put(folder.path(), "threshold.config", b"suppress gen_id 1, sig_id 1\nsuppress gen_id 1\n");
+    let ran = weir(folder.path(), &["rules", "check", "."]);
+    assert_eq!(ran.code, Some(0));
+    assert!(ran.text().contains("sid 2: note: classification.config has no class other"), "{}", ran.text());
+    let ran =
+        weir(folder.path(), &["rules", "check", "local.rules", "--threshold-config", "threshold.config"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.text().contains("threshold.config:2:10: `sig_id` is missing"), "{}", ran.text());
+}
+
+#[test]
 fn counts_and_keywords() {
     let folder = desk(
         "alert dns any any -> any any (dns.query; content:\"a\"; dns.query; content:\"b\"; sid:1;)\n\

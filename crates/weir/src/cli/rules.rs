@@ -27,6 +27,9 @@ pub struct RuleFiles {
     /// Set a variable of addresses or ports, e.g. `HOME_NET=[10.0.0.0/8]`.
     #[arg(long, value_name = "NAME=VALUE")]
     pub rule_var: Vec<String>,
+    /// Read the thresholds of the user (threshold.config).
+    #[arg(long, value_name = "FILE")]
+    pub threshold_config: Option<PathBuf>,
     /// Read also rules that a `#` switches off.
     #[arg(long)]
     pub all: bool,

@@ -4,20 +4,52 @@ use super::Outcome;
 use super::files::Read;
 use crate::exit::Exit;
 use serde_json::{Value, json};
-use weir_detect::{FaultKind, Note, Origin, Refusal};
+use std::collections::HashSet;
+use weir_detect::{ConfigFault, FaultKind, Note, Origin, Refusal};
 use weir_output::figures::{count, counted};
 
 /// Each refused rule with a mark below its fault, notes, and the number of rules in force.
 pub fn check(read: &Read, as_json: bool) -> Outcome {
     let set = &read.set;
-    let exit = if set.refusals.is_empty() { Exit::Good } else { Exit::Usage };
+    let faults: Vec<_> = config_faults(read).collect();
+    let exit = if set.refusals.is_empty() && faults.is_empty() { Exit::Good } else { Exit::Usage };
+    let notes: Vec<Note> = set.notes.iter().cloned().chain(unknown_classes(read)).collect();
     if as_json {
-        return Outcome { text: format!("{}\n", json(read)), exit };
+        return Outcome { text: format!("{}\n", json(read, &notes, &faults)), exit };
     }
     let mut text: String = set.refusals.iter().map(refusal).collect();
-    text.extend(set.notes.iter().map(note));
+    text.extend(faults.iter().map(|(file, fault)| format!("{}: {}\n", line_of(file, fault), fault.reason)));
+    text.extend(notes.iter().map(note));
     text.push_str(&total(read));
     Outcome { text, exit }
+}
+
+/// The lines of files beside rules that cannot be read, with the names of their files.
+fn config_faults(read: &Read) -> impl Iterator<Item = (&str, &ConfigFault)> {
+    let of_classes = read
+        .classes
+        .iter()
+        .flat_map(|(file, config)| config.faults.iter().map(move |fault| (&**file, fault)));
+    let of_thresholds = read.thresholds.iter();
+    of_classes.chain(
+        of_thresholds.flat_map(|(file, config)| config.faults.iter().map(move |fault| (&**file, fault))),
+    )
+}
+
+fn line_of(file: &str, fault: &ConfigFault) -> String {
+    format!("{file}:{}:{}", fault.line, fault.column)
+}
+
+/// Rules whose class no classification.config has, where there is one.
+fn unknown_classes(read: &Read) -> Vec<Note> {
+    let known: HashSet<&str> =
+        read.classes.iter().flat_map(|(_, config)| &config.rows).map(|class| &*class.name).collect();
+    let unknown = read.set.rules.iter().filter_map(|loaded| {
+        let class = loaded.rule.class.as_deref().filter(|class| !known.contains(class))?;
+        let text = format!("classification.config has no class {class}; the rule's priority is 3");
+        Some(Note { origin: loaded.origin.clone(), sid: loaded.rule.sid, text })
+    });
+    if known.is_empty() { Vec::new() } else { unknown.collect() }
 }
 
 /// `14,564 of 14,566 rules in force; 2 refused`.
@@ -59,7 +91,7 @@ fn note(note: &Note) -> String {
     format!("{}: sid {}: note: {}\n", place(&note.origin), note.sid, note.text)
 }
 
-fn json(read: &Read) -> Value {
+fn json(read: &Read, notes: &[Note], faults: &[(&str, &ConfigFault)]) -> Value {
     let set = &read.set;
     let at = |origin: &Origin| json!({"file": *origin.file, "line": origin.line, "column": origin.column});
     let refusal = |refusal: &Refusal| {
@@ -67,6 +99,7 @@ fn json(read: &Read) -> Value {
         json!({"at": at(&refusal.origin), "sid": refusal.sid, "reason": refusal.fault.reason, "supported": is_supported})
     };
     let note = |note: &Note| json!({"at": at(&note.origin), "sid": note.sid, "text": note.text});
+    let fault = |(file, fault): &(&str, &ConfigFault)| json!({"at": {"file": file, "line": fault.line, "column": fault.column}, "reason": fault.reason});
     json!({
         "files": read.files,
         "rules": set.offered(),
@@ -74,6 +107,7 @@ fn json(read: &Read) -> Value {
         "replaced": set.replaced,
         "switched_off": set.switched_off,
         "refused": set.refusals.iter().map(refusal).collect::<Vec<_>>(),
-        "notes": set.notes.iter().map(note).collect::<Vec<_>>(),
+        "notes": notes.iter().map(note).collect::<Vec<_>>(),
+        "wrong_lines": faults.iter().map(fault).collect::<Vec<_>>(),
     })
 }

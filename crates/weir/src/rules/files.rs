@@ -2,9 +2,10 @@
 
 use crate::cli::RuleFiles;
 use crate::exit::Exit;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use weir_detect::{Reading, RuleFile, Ruleset, Sources, Variables};
+use weir_detect::{Class, Config, Lists, Reading, RuleFile, Ruleset, Sources, ThresholdLine, Variables};
 
 /// Maximum size of a rule file, and of a file that rules name. Emerging Threats has 30 MB in all.
 const MAX_FILE: u64 = 256 << 20;
@@ -15,6 +16,10 @@ pub struct Read {
     pub files: usize,
     /// Their rules.
     pub set: Ruleset,
+    /// The files classification.config that lie beside them, with their names.
+    pub classes: Vec<(String, Config<Class>)>,
+    /// The thresholds of the user, with the name of their file.
+    pub thresholds: Option<(String, Config<ThresholdLine>)>,
 }
 
 /// Files beside those of the rules that name them.
@@ -22,8 +27,7 @@ struct Beside;
 
 impl Sources for Beside {
     fn read(&self, rules: &str, name: &str) -> Result<Vec<u8>, String> {
-        let folder = Path::new(rules).parent().unwrap_or(Path::new(""));
-        weir_files::read_named(folder, Path::new(name), MAX_FILE).map_err(|error| error.to_string())
+        weir_files::read_named(parent(rules), Path::new(name), MAX_FILE).map_err(|error| error.to_string())
     }
 }
 
@@ -49,9 +53,31 @@ pub fn read(options: &RuleFiles) -> Result<Read, (Exit, String)> {
             files.push((file.display().to_string(), bytes));
         }
     }
+    let text = |path: &Path| weir_files::read_named(Path::new(""), path, MAX_FILE);
+    let folders: BTreeSet<PathBuf> = files.iter().map(|(name, _)| parent(name).to_owned()).collect();
+    let mut classes = Vec::new();
+    for path in
+        folders.into_iter().map(|folder| folder.join("classification.config")).filter(|path| path.exists())
+    {
+        let read = weir_detect::classes(&text(&path).map_err(|error| unreadable(&path, error))?);
+        let read = read.map_err(|error| (Exit::Unreadable, format!("{}: {error}", path.display())))?;
+        classes.push((path.display().to_string(), read));
+    }
+    let mut thresholds = None;
+    if let Some(path) = &options.threshold_config {
+        let bytes = text(path).map_err(|error| unreadable(path, error))?;
+        let read = weir_detect::thresholds(&bytes, &mut Lists::new(variables.clone()));
+        let read = read.map_err(|error| (Exit::Unreadable, format!("{}: {error}", path.display())))?;
+        thresholds = Some((path.display().to_string(), read));
+    }
     let reading = Reading { variables, sources: &Beside, with_switched_off: options.all };
     let set = Ruleset::read(files.iter().map(|(name, bytes)| RuleFile { name, bytes }), &reading);
-    Ok(Read { files: files.len(), set })
+    Ok(Read { files: files.len(), set, classes, thresholds })
+}
+
+/// The directory of a file.
+fn parent(file: &str) -> &Path {
+    Path::new(file).parent().unwrap_or(Path::new(""))
 }
 
 /// A file, or the rule files of a directory by name.
