@@ -22,10 +22,13 @@ const FORGED: u64 = 5;
 /// host did not ask for.
 const REFLECTED: u64 = 500;
 const REFLECTORS: u64 = 20;
+/// A flood that is open goes on in an interval with this part of the packets that a new one needs, whatever their sources: its end,
+/// and its fragments, which are given up later, may be in the next interval.
+const GOES_ON: u64 = 5;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Finds floods in each reading by itself.
+/// Finds floods in each reading by itself; those that are open go on with less.
 pub(super) struct Floods;
 
 impl Judge for Floods {
@@ -34,7 +37,7 @@ impl Judge for Floods {
         reading: &Reading,
         watched: Interval,
         interval: Interval,
-        _: &dyn Fn(&Event) -> bool,
+        is_open: &dyn Fn(&Event) -> bool,
     ) -> Vec<Event> {
         let length = interval.end.saturating_sub(interval.start);
         let rows: Vec<Received> = match reading {
@@ -43,7 +46,12 @@ impl Judge for Floods {
             _ => Vec::new(),
         };
         let fragments = Fragments::of(&rows);
-        let events = rows.iter().filter_map(|row| Some((row, row.flood(length)?)));
+        let flood = |row: &Received<'_>| {
+            let (kind, least, is_flood) = row.flood(length)?;
+            let goes_on = || row.packets >= least / GOES_ON && is_open(&row.event(kind, watched));
+            (row.is_unanswered() && (is_flood && row.packets >= least || goes_on())).then_some(kind)
+        };
+        let events = rows.iter().filter_map(|row| Some((row, flood(row)?)));
         events
             .map(|(row, kind)| match fragments.beside(row, kind) {
                 Some(packets) => row.event(kind, watched).with("fragments", "packets", Folded::Sum(packets)),
@@ -133,13 +141,14 @@ impl<'r> Received<'r> {
         }
     }
 
-    /// The kind of flood that it is; `None` if it is none. `length` is that of the interval in nanoseconds.
-    fn flood(&self, length: u64) -> Option<&'static EventKind> {
+    /// The kind of flood that it may be, the packets that a new one needs, and whether its packets are as those of a flood.
+    /// `length` is that of the interval in nanoseconds.
+    fn flood(&self, length: u64) -> Option<(&'static EventKind, u64, bool)> {
         // Each packet of others may have a source of its own.
         let sources = self.sources.weight().saturating_sub(self.others.unwrap_or(0));
         let is_fast = self.packets >= FAST * length.div_ceil(SECOND);
         let is_forged = |most: u64| self.packets <= sources.saturating_mul(most);
-        let (kind, least, is_flood) = match self.kind {
+        Some(match self.kind {
             "syn" => (&SYN_FLOOD, LEAST, is_fast || is_forged(FORGED_SYNS)),
             "synack" | "rst" => (&REFLECTION, LEAST, is_fast || is_forged(FORGED)),
             "reflected" => (&REFLECTION, REFLECTED, sources >= REFLECTORS),
@@ -147,9 +156,11 @@ impl<'r> Received<'r> {
             "icmp" => (&ICMP_FLOOD, LEAST, is_fast),
             "fragment" => (&FRAGMENT_FLOOD, LEAST, is_fast),
             _ => return None,
-        };
-        let is_unanswered = self.answered.saturating_mul(ANSWERED) <= self.packets;
-        (is_flood && is_unanswered && self.packets >= least).then_some(kind)
+        })
+    }
+
+    fn is_unanswered(&self) -> bool {
+        self.answered.saturating_mul(ANSWERED) <= self.packets
     }
 
     fn event(&self, kind: &'static EventKind, watched: Interval) -> Event {

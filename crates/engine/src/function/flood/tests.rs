@@ -347,6 +347,32 @@ fn a_reflection_states_the_fragments_beside_it() {
     }
 }
 
+/// The end of a flood may be in the next interval: a fifth of the packets is enough for one that is open.
+#[test]
+fn an_open_flood_goes_on_with_less() {
+    use crate::function::judge::Judge;
+    let call = FunctionCall::new("flooded");
+    let address = |host: [u8; 4]| std::net::Ipv4Addr::from(host).to_ipv6_mapped().octets();
+    let interval = weir_api::Interval { start: 0, end: 30 * SECOND };
+    let counts = |packets: u16, is_open: bool| {
+        let mut function = FLOODED.call(&call, 1_u64).unwrap();
+        for n in 0..packets {
+            let reflector = [198, 51, n.to_be_bytes()[0], n.to_be_bytes()[1]];
+            datagram(&mut *function, (address(reflector), 53), (address(VICTIM), 7777));
+        }
+        let events = judge::Floods.judge(&function.take(), interval, interval, &|event| {
+            assert_eq!(event.kind.name, "reflection");
+            is_open
+        });
+        events.iter().map(|event| event.count).collect::<Vec<_>>()
+    };
+    for is_open in [false, true] {
+        assert_eq!(counts(500, is_open), [500]);
+        assert_eq!(counts(99, is_open), [0; 0]);
+    }
+    assert_eq!((counts(100, false), counts(100, true)), (vec![], vec![100]));
+}
+
 #[test]
 fn services_have_unique_ports_in_order() {
     assert!(SERVICES.windows(2).all(|pair| pair[0].0 < pair[1].0));
