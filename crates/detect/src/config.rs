@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn wrong_lines_say_where_and_why() {
         for (line, column, part) in [
-            ("supress gen_id 1, sig_id 1", 1, "begins no line"),
+            ("suppressed gen_id 1, sig_id 1", 1, "begins no line"),
             ("suppress gen_id 1", 10, "`sig_id` is missing"),
             ("suppress gen_id 1, sig_id 1, track by_src", 10, "`ip` is missing"),
             ("suppress gen_id 1, sig_id 1, track by_src, ip x", 47, "not an IP address"),

@@ -15,12 +15,12 @@
 //! let file = RuleFile {
 //!     name: "local.rules",
 //!     bytes: br#"alert http any any -> any any (msg:"a tool"; http.user_agent; content:"tool/"; startswith; sid:1;)
-//! alert tcp any any -> any any (contet:"x"; sid:2;)"#,
+//! alert tcp any any -> any any (contents:"x"; sid:2;)"#,
 //! };
 //! let reading = Reading { variables: Variables::default(), sources: &NoSources, with_switched_off: false };
 //! let set = Ruleset::read([file], &reading);
 //! assert_eq!(set.rules[0].rule.sid, 1);
-//! assert_eq!(set.refusals[0].fault.reason, "`contet` is not a keyword; `content` is one");
+//! assert_eq!(set.refusals[0].fault.reason, "`contents` is not a keyword; `content` is one");
 //! assert_eq!((set.refusals[0].origin.line, set.refusals[0].origin.column), (2, 31));
 //! ```
 

@@ -24,13 +24,13 @@ fn refusals_have_a_mark_below_their_fault_and_end_with_code_1() {
         "alert http any any -> any any (msg:\"a\"; http.uri; content:\"/x\"; sid:1;)\n\
          # a comment\n\
          #alert tcp any any -> any any (sid:9;)\n\
-         alert tcp any any -> any any (msg:\"b\"; conten:\"x\"; sid:2;)\n",
+         alert tcp any any -> any any (msg:\"b\"; contents:\"x\"; sid:2;)\n",
     );
     let ran = weir(folder.path(), &["rules", "check", "local.rules"]);
     assert_eq!(ran.code, Some(1));
-    let rule = "alert tcp any any -> any any (msg:\"b\"; conten:\"x\"; sid:2;)";
+    let rule = "alert tcp any any -> any any (msg:\"b\"; contents:\"x\"; sid:2;)";
     let expected = format!(
-        "local.rules:4:40: sid 2: `conten` is not a keyword; `content` is one\n  {rule}\n  {}^\n\
+        "local.rules:4:40: sid 2: `contents` is not a keyword; `content` is one\n  {rule}\n  {}^\n\
          1 of 2 rules in force; 1 refused; 1 switched off (1 file)\n",
         " ".repeat(39)
     );
