@@ -1,8 +1,9 @@
 //! Datagram Transport Layer Security 1.0 to 1.3 (RFC 4347, RFC 6347, RFC 9147): the unencrypted part of the handshake,
 //! reassembled from fragments. On ports that it shares with others (RFC 7983) it gets its own datagrams: `home.rs`.
 
-use crate::tls::handshake::{Handshake, Over};
+use crate::tls::handshake::Handshake;
 use crate::tls::message::{MAX_MESSAGE, Message};
+use crate::tls::over::Over;
 use crate::work::looked_at;
 use crate::{Heads, Out, Parser, Probe, Protocol, Step, Transport};
 use std::collections::BTreeMap;

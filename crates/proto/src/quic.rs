@@ -3,9 +3,10 @@
 
 mod keys;
 
-use crate::tls::handshake::{Handshake, Over};
+use crate::tls::handshake::Handshake;
 use crate::tls::hello::{ClientHello, ServerHello, hex, md5};
 use crate::tls::message::{Message, header};
+use crate::tls::over::Over;
 use crate::tls::{QUIC_TLS, names};
 use crate::work::looked_at;
 use crate::{

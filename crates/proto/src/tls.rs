@@ -7,12 +7,14 @@ pub(crate) mod handshake;
 pub(crate) mod hello;
 pub(crate) mod message;
 pub(crate) mod names;
+pub(crate) mod over;
 
 use crate::work::looked_at;
 use crate::{Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, field};
-use handshake::{Handshake, Over};
+use handshake::Handshake;
 use hello::ClientHello;
 use message::Messages;
+use over::Over;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Reader, Time};
 

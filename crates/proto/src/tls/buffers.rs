@@ -1,8 +1,8 @@
 //! The texts of a handshake that rules search.
 
 use super::certificate::Certificate;
-use super::handshake::Over;
 use super::hello::{ClientHello, Random, ServerHello, md5};
+use super::over::Over;
 use crate::{Asked, Buffer, Out};
 use weir_wire::Direction;
 

@@ -3,6 +3,7 @@
 use super::certificate::{Certificate, Content, stamp, time};
 use super::hello::{ClientHello, ServerHello, long, md5};
 use super::message::Message;
+use super::over::Over;
 use super::{QUIC_TLS, TLS, X509, buffers, names};
 use crate::early::early;
 use crate::record::values_of;
@@ -16,25 +17,6 @@ const MAX_CERTIFICATES: usize = 32;
 const OF_CERTIFICATES: Columns = Columns::between(&TLS, "chain", "client_names");
 /// Maximum number of letters of a history, as in Zeek.
 const MAX_HISTORY: usize = 100;
-
-/// The carrier of the messages.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Over {
-    Stream,
-    Datagrams,
-    Quic,
-}
-
-impl Over {
-    /// The first letter of JA4.
-    pub fn letter(self) -> char {
-        match self {
-            Self::Stream => 't',
-            Self::Datagrams => 'd',
-            Self::Quic => 'q',
-        }
-    }
-}
 
 /// The state of a handshake.
 pub(crate) struct Handshake {
