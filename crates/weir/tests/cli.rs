@@ -28,6 +28,8 @@ functions = ["packets", { top = "talker" }]
 
 const OURMON: &str = "bpf \"protocols\" \"tcp\" \"tcp\"\nbpf-next \"udp\" \"udp\"\n";
 
+const RULES: &str = "alert dns any any -> any any (dns.query; content:\"example\"; sid:1;)\n";
+
 /// A folder with the files that the examples name.
 fn desk() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -35,6 +37,9 @@ fn desk() -> tempfile::TempDir {
     put(folder.path(), "weir.toml", CONFIGURATION.as_bytes());
     put(folder.path(), "ourmon.conf", OURMON.as_bytes());
     put(folder.path(), "K", b"0123456789abcdefghijklmnopqrstuv");
+    put(folder.path(), "local.rules", RULES.as_bytes());
+    fs::create_dir(folder.path().join("rules")).unwrap();
+    put(&folder.path().join("rules"), "local.rules", RULES.as_bytes());
     folder
 }
 

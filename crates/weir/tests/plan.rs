@@ -27,7 +27,7 @@ const LOGS: &[(&str, Option<&str>, bool)] = &[
     ("zeek", Some("--log zeek"), true),
     ("csv", Some("--log csv"), true),
     ("ndjson", Some("--log ndjson"), true),
-    ("mon", None, false),
+    ("mon", Some("--log mon"), false),
     ("prometheus", None, false),
     ("store", Some("--log store"), true),
 ];
