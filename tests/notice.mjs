@@ -16,6 +16,7 @@ const WIDE = 256 * 1024 * 1024;
 const BUNDLED = {
   'libmimalloc-sys': [['mimalloc', 'MIT', /^c_src\/mimalloc[^/]*\/(v3\/)?LICENSE$/]],
   'libsqlite3-sys': [['SQLite', 'public domain', null]],
+  'pcre2-sys': [['PCRE2', 'BSD-3-Clause', /^upstream\/src\/pcre2_compile\.c$/]],
   'zstd-sys': [['Zstandard', 'BSD-3-Clause', /^zstd\/LICENSE$/]],
 };
 /** A crate without a licence file, and the crate of the same authors whose text holds for it. */
@@ -42,6 +43,12 @@ function texts(folder, expression) {
   return (mit.length > 0 ? mit : plain).map((name) => readFileSync(join(folder, name), 'utf8'));
 }
 
+/** The text of a licence file; of a source file, its first comment from the author's name to the line after the licence. */
+const licence = (path) => {
+  const text = readFileSync(path, 'utf8');
+  return path.endsWith('.c') ? text.match(/Written by[^]*?(?=\n-{20,}\n\*\/)/)[0] : text;
+};
+
 /** What is the same text for a reader: line ends, trailing blanks and indentation do not count. */
 const same = (text) => text.replace(/\s+/g, ' ').trim();
 
@@ -61,7 +68,7 @@ function components() {
         name: part,
         version: `in ${name} ${version}`,
         license: terms,
-        texts: pattern ? files(folder, pattern).map((path) => readFileSync(join(folder, path), 'utf8')) : [],
+        texts: pattern ? files(folder, pattern).map((path) => licence(join(folder, path))) : [],
       });
   }
   for (const name of PAGES) {
