@@ -138,8 +138,7 @@ pub fn reference_systems(file: &[u8]) -> Result<Config<ReferenceSystem>, NotRule
 /// The file is not text of single bytes.
 pub fn thresholds(file: &[u8], addresses: &mut Lists) -> Result<Config<ThresholdLine>, NotRules> {
     lines(file, |line| {
-        let end = line.bytes.iter().position(u8::is_ascii_whitespace).unwrap_or(line.bytes.len());
-        let (word, value) = (line.before(end), line.from(end).trimmed());
+        let (word, value) = line.name_and_argument();
         match word.bytes {
             b"suppress" => suppress(value, addresses),
             b"threshold" | b"event_filter" => threshold(value),
@@ -181,19 +180,15 @@ fn after<'a>(line: Value<'a>, name: &str) -> Result<Value<'a>, Fault> {
     Ok(rest.after(":").ok_or_else(wrong)?.trimmed())
 }
 
-/// A name and its argument.
-type Word<'a> = (Value<'a>, Value<'a>);
-
 /// Takes the numbers of rules out of the words of a line. The others remain.
-fn of_rules(value: Value<'_>) -> Result<(OfRules, Vec<Word<'_>>), Fault> {
+fn of_rules(value: Value<'_>) -> Result<(OfRules, Vec<Value<'_>>), Fault> {
     let (mut gid, mut sid, mut others) = (None, None, Vec::new());
     for word in words_of(value) {
-        let end = word.bytes.iter().position(u8::is_ascii_whitespace).unwrap_or(word.bytes.len());
-        let (name, argument) = (word.before(end), word.from(end).trimmed());
+        let (name, argument) = word.name_and_argument();
         match name.bytes {
             b"gen_id" | b"gid" => gid = Some(argument.number32("a gid")?),
             b"sig_id" | b"sid" => sid = Some(argument.number32("a sid")?),
-            _ => others.push((name, argument)),
+            _ => others.push(word),
         }
     }
     let gid = gid.ok_or_else(|| missing(value, "`gen_id`"))?;
@@ -226,7 +221,8 @@ fn unknown(name: Value<'_>) -> Fault {
 fn suppress(value: Value<'_>, lists: &mut Lists) -> Result<ThresholdLine, Fault> {
     let (of, others) = of_rules(value)?;
     let (mut track, mut addresses) = (None, None);
-    for (name, argument) in others {
+    for word in others {
+        let (name, argument) = word.name_and_argument();
         match name.bytes {
             b"track" => {
                 let sides =
@@ -250,18 +246,14 @@ fn suppress(value: Value<'_>, lists: &mut Lists) -> Result<ThresholdLine, Fault>
 /// The line without the numbers of rules has the options of the keyword `threshold`.
 fn threshold(value: Value<'_>) -> Result<ThresholdLine, Fault> {
     let (of, others) = of_rules(value)?;
-    let options: Vec<Vec<u8>> =
-        others.iter().map(|(name, argument)| [name.bytes, b" ", argument.bytes].concat()).collect();
-    let options = options.join(&b","[..]);
-    // Places in the rebuilt text are not those of the line.
-    let is = Threshold::parse(Value::new(&options, 0)).map_err(|fault| Fault { at: value.at, ..fault })?;
-    Ok(ThresholdLine::Threshold { of, is })
+    Threshold::of_words(value, others.into_iter()).map(|is| ThresholdLine::Threshold { of, is })
 }
 
 fn rate(value: Value<'_>) -> Result<ThresholdLine, Fault> {
     let (of, others) = of_rules(value)?;
     let (mut track, mut count, mut seconds, mut action, mut lasts) = (None, None, None, None, None);
-    for (name, argument) in others {
+    for word in others {
+        let (name, argument) = word.name_and_argument();
         let number = |what: &str| argument.number(what, 1, i64::from(u32::MAX)).map(|number| number as u32);
         match name.bytes {
             b"track" => track = Some(one_of(argument, "what is tracked", &Track::NAMES)?),

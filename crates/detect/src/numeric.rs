@@ -205,7 +205,7 @@ impl Shared {
 
     /// Takes a word, if it is one of the shared ones.
     fn takes(&mut self, word: Value<'_>) -> Result<bool, Fault> {
-        let (name, argument) = name_and_argument(word);
+        let (name, argument) = word.name_and_argument();
         match name.bytes {
             b"relative" => self.is_relative = true,
             b"big" => self.set_form(name, Form::Big)?,
@@ -248,12 +248,6 @@ impl Shared {
         }
         Ok(Read { bytes, offset, is_relative: self.is_relative, form, mask: self.mask })
     }
-}
-
-/// The word before a blank and what follows it.
-fn name_and_argument(word: Value<'_>) -> (Value<'_>, Value<'_>) {
-    let end = word.bytes.iter().position(u8::is_ascii_whitespace).unwrap_or(word.bytes.len());
-    (word.before(end), word.from(end).trimmed())
 }
 
 fn mask(value: Value<'_>) -> Result<u64, Fault> {
@@ -332,7 +326,7 @@ impl ByteJump {
             if shared.takes(word)? {
                 continue;
             }
-            let (name, argument) = name_and_argument(word);
+            let (name, argument) = word.name_and_argument();
             match name.bytes {
                 b"multiplier" => multiplier = argument.number("a multiplier", 1, 65_535)? as u64,
                 b"align" => is_aligned = true,
@@ -367,7 +361,7 @@ impl ByteExtract {
             if shared.takes(word)? {
                 continue;
             }
-            let (name, argument) = name_and_argument(word);
+            let (name, argument) = word.name_and_argument();
             match name.bytes {
                 b"multiplier" => multiplier = argument.number("a multiplier", 1, 65_535)? as u64,
                 b"align" => align = Some(one_of(argument, "an alignment", &[("2", 2), ("4", 4)])?),
@@ -384,7 +378,7 @@ impl ByteMath {
         let mut shared = Shared::NONE;
         let (mut bytes, mut at, mut arithmetic, mut with, mut result) = (None, None, None, None, None);
         for word in value.parts(b',') {
-            let (name, argument) = name_and_argument(word);
+            let (name, argument) = word.name_and_argument();
             match name.bytes {
                 b"bytes" => bytes = Some(amount(argument, "a number of bytes", 1, 10, names)?),
                 b"offset" => at = Some(offset(argument, names)?),

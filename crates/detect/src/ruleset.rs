@@ -165,12 +165,12 @@ impl Ruleset {
         }
         self.notes.extend(notes.into_iter().map(|(at, text)| Note { origin: origin(at), sid, text }));
         let loaded = LoadedRule { rule: Arc::new(rule), origin: origin(0) };
-        match by_number.get(&(loaded.rule.gid, sid)).and_then(|at| Some((*at, self.rules.get_mut(*at)?))) {
+        match by_number.get(&(loaded.rule.gid, sid)).and_then(|at| self.rules.get_mut(*at)) {
             None => {
                 by_number.insert((loaded.rule.gid, sid), self.rules.len());
                 self.rules.push(loaded);
             }
-            Some((_, before)) => {
+            Some(before) => {
                 self.replaced += 1;
                 let (kept, left) = match loaded.rule.rev > before.rule.rev {
                     true => (loaded.clone(), before.clone()),
@@ -189,17 +189,15 @@ impl Ruleset {
     }
 
     fn note_bits_that_no_rule_sets(&mut self) {
-        let bits = |rule: &LoadedRule| rule.rule.flow_bits.clone();
-        let set: HashSet<Box<str>> = self
-            .rules
-            .iter()
-            .flat_map(bits)
+        let bits = self.rules.iter().flat_map(|loaded| &loaded.rule.flow_bits);
+        let set: HashSet<&str> = bits
             .filter(|bits| matches!(bits.action, BitAction::Set | BitAction::Toggle))
-            .flat_map(|bits| bits.names)
+            .flat_map(|bits| &bits.names)
+            .map(|name| &**name)
             .collect();
         for loaded in &self.rules {
             let asked = loaded.rule.flow_bits.iter().filter(|bits| bits.action == BitAction::IsSet);
-            for bits in asked.filter(|bits| bits.names.iter().all(|name| !set.contains(name))) {
+            for bits in asked.filter(|bits| bits.names.iter().all(|name| !set.contains(&**name))) {
                 let names = bits.names.join("|");
                 self.notes.push(Note {
                     origin: loaded.origin.clone(),

@@ -427,11 +427,10 @@ struct ThresholdWords<'a> {
 }
 
 impl<'a> ThresholdWords<'a> {
-    fn parse(value: Value<'a>) -> Result<Self, Fault> {
+    fn parse(words: impl Iterator<Item = Value<'a>>) -> Result<Self, Fault> {
         let mut is = Self::default();
-        for word in value.parts(b',') {
-            let end = word.bytes.iter().position(u8::is_ascii_whitespace).unwrap_or(word.bytes.len());
-            let (name, argument) = (word.before(end), word.from(end).trimmed());
+        for word in words {
+            let (name, argument) = word.name_and_argument();
             let positive =
                 |what: &str| argument.number(what, 1, i64::from(u32::MAX)).map(|number| number as u32);
             let before = match name.bytes {
@@ -460,7 +459,15 @@ impl<'a> ThresholdWords<'a> {
 
 impl Threshold {
     pub(crate) fn parse(value: Value<'_>) -> Result<Self, Fault> {
-        let is = ThresholdWords::parse(value)?;
+        Self::of_words(value, value.parts(b','))
+    }
+
+    /// Reads the words of a value, which may have others beside them.
+    pub(crate) fn of_words<'a>(
+        value: Value<'a>,
+        words: impl Iterator<Item = Value<'a>>,
+    ) -> Result<Self, Fault> {
+        let is = ThresholdWords::parse(words)?;
         let missing = |what: &str| value.wrong(format!("`{what}` is missing"));
         let kind = is.kind.ok_or_else(|| missing("type"))?;
         const KINDS: [(&str, ThresholdKind); 4] = [
@@ -488,7 +495,7 @@ impl Threshold {
 
 impl DetectionFilter {
     pub(crate) fn parse(value: Value<'_>) -> Result<Self, Fault> {
-        let is = ThresholdWords::parse(value)?;
+        let is = ThresholdWords::parse(value.parts(b','))?;
         let missing = |what: &str| value.wrong(format!("`{what}` is missing"));
         if let Some(kind) = is.kind {
             return Err(kind.wrong("detection_filter has no type"));

@@ -96,7 +96,7 @@ fn begin(line: &[u8], number: usize, skipped: usize, with_off: bool) -> Option<R
     let mut text = line.trim_ascii_start();
     let is_on = !text.starts_with(b"#");
     if !is_on {
-        text = text.trim_ascii_start_matches_hash();
+        text = after_hashes(text);
         if !with_off || !looks_like_rule(text) {
             return None;
         }
@@ -130,16 +130,10 @@ fn lines(file: &[u8]) -> impl Iterator<Item = (&[u8], usize)> {
     })
 }
 
-/// Trimming of comment signs.
-trait Hashes {
-    fn trim_ascii_start_matches_hash(&self) -> &Self;
-}
-
-impl Hashes for [u8] {
-    fn trim_ascii_start_matches_hash(&self) -> &Self {
-        let end = self.iter().position(|byte| *byte != b'#' && !byte.is_ascii_whitespace());
-        self.get(end.unwrap_or(self.len())..).unwrap_or_default()
-    }
+/// What follows the signs of a comment and blanks.
+fn after_hashes(line: &[u8]) -> &[u8] {
+    let end = line.iter().position(|byte| *byte != b'#' && !byte.is_ascii_whitespace());
+    line.get(end.unwrap_or(line.len())..).unwrap_or_default()
 }
 
 #[cfg(test)]

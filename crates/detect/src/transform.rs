@@ -92,10 +92,10 @@ impl Transform {
                 None => bytes,
             },
             Self::Gunzip(most) => {
-                inflated(flate2::read::MultiGzDecoder::new(&*bytes), *most).map_or(bytes.clone(), Cow::Owned)
+                inflated(flate2::read::MultiGzDecoder::new(&*bytes), *most).map_or(bytes, Cow::Owned)
             }
             Self::Inflate(most) => {
-                inflated(flate2::read::ZlibDecoder::new(&*bytes), *most).map_or(bytes.clone(), Cow::Owned)
+                inflated(flate2::read::ZlibDecoder::new(&*bytes), *most).map_or(bytes, Cow::Owned)
             }
         }
     }

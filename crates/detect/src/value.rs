@@ -131,6 +131,12 @@ impl<'a> Value<'a> {
         Ok(self.number(what, 0, i64::from(u32::MAX))? as u32)
     }
 
+    /// The word before the first blank, and what follows it.
+    pub(crate) fn name_and_argument(self) -> (Self, Self) {
+        let end = self.bytes.iter().position(u8::is_ascii_whitespace).unwrap_or(self.bytes.len());
+        (self.before(end), self.from(end).trimmed())
+    }
+
     /// The value with its escapes replaced: a `\` before a byte stands for that byte.
     pub(crate) fn unescaped(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.bytes.len());
@@ -140,6 +146,16 @@ impl<'a> Value<'a> {
         }
         bytes
     }
+}
+
+/// The bytes of hexadecimal digits, two for each; `None` where another letter is, or one digit is left.
+pub(crate) fn hexadecimal(digits: &[u8]) -> Option<Box<[u8]>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let pair = |pair: &[u8]| match pair {
+        [high, low] => Some((digit(*high)? * 16 + digit(*low)?) as u8),
+        _ => None,
+    };
+    digits.chunks(2).map(pair).collect()
 }
 
 /// One of these words, as the value that belongs to it.

@@ -9,7 +9,7 @@ use crate::fault::Fault;
 use crate::numbers::NumberTest;
 use crate::rule::Test;
 use crate::state::{Dataset, DatasetKind};
-use crate::value::{Value, one_of};
+use crate::value::{Value, hexadecimal, one_of};
 use std::collections::HashSet;
 
 pub(super) fn keywords() -> Vec<Keyword> {
@@ -193,15 +193,6 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
         .filter(|(_, line)| !line.is_empty() && !line.starts_with(b"#"))
 }
 
-fn hexadecimal(digits: &[u8]) -> Option<Box<[u8]>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let pair = |pair: &[u8]| match pair {
-        [high, low] => Some((digit(*high)? * 16 + digit(*low)?) as u8),
-        _ => None,
-    };
-    digits.chunks(2).map(pair).collect()
-}
-
 /// What `dataset` and `datarep` say about their set.
 #[derive(Default)]
 struct SetWords<'a> {
@@ -213,8 +204,7 @@ impl<'a> SetWords<'a> {
     fn parse(words: impl Iterator<Item = Value<'a>>) -> Result<Self, Fault> {
         let mut is = Self::default();
         for word in words {
-            let end = word.bytes.iter().position(u8::is_ascii_whitespace).unwrap_or(word.bytes.len());
-            let (name, argument) = (word.before(end), word.from(end).trimmed());
+            let (name, argument) = word.name_and_argument();
             match name.bytes {
                 b"type" => is.kind = Some(one_of(argument, "a kind of set", &DatasetKind::NAMES)?),
                 b"load" => is.load = Some(argument),

@@ -149,8 +149,7 @@ const VERSION: [u32; 3] = [8, 0, 0];
 
 fn requires(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {
     for part in value.parts(b',') {
-        let end = part.bytes.iter().position(u8::is_ascii_whitespace).unwrap_or(part.bytes.len());
-        let (kind, argument) = (part.before(end), part.from(end).trimmed());
+        let (kind, argument) = part.name_and_argument();
         let unmet = || Err(part.not_supported(format!("the rule requires {}", part.shown())));
         match kind.bytes {
             b"keyword" if !(builder.is_in_force)(argument.text()?) => return unmet(),

@@ -4,7 +4,7 @@ use super::row::{Group, Keyword, reads};
 use crate::builder::{Builder, no_value};
 use crate::fault::Fault;
 use crate::transform::{Base64, Base64Mode, Transform};
-use crate::value::{Value, one_of};
+use crate::value::{Value, hexadecimal, one_of};
 
 pub(super) fn keywords() -> Vec<Keyword> {
     let transform = |name, arguments, help, accepted, refused, read| {
@@ -171,19 +171,11 @@ fn plain(builder: &mut Builder<'_>, value: Value<'_>, transform: Transform) -> R
 
 fn xor(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {
     let digits = value.unquoted();
-    let wrong =
-        || digits.wrong("the key of xor is two hexadecimal digits for each of its bytes, at most 255");
-    let text = digits.text()?;
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    let is_key = !text.is_empty()
-        && text.len() % 2 == 0
-        && text.len() <= 510
-        && text.bytes().all(|digit| digit.is_ascii_hexdigit());
-    if !is_key {
-        return Err(wrong());
-    }
-    let key: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
-    builder.add_transform(Transform::Xor(key.ok_or_else(wrong)?.into()))
+    let key = hexadecimal(digits.bytes).filter(|key| (1..=255).contains(&key.len()));
+    let key = key.ok_or_else(|| {
+        digits.wrong("the key of xor is two hexadecimal digits for each of its bytes, at most 255")
+    })?;
+    builder.add_transform(Transform::Xor(key))
 }
 
 fn capture(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {
