@@ -10,9 +10,11 @@ use crate::meter::{Cost, Meter};
 use crate::plan::{Planned, Shared};
 use crate::planned::{Link, Readings};
 use crate::stream_demand::Covering;
-use crate::trees::{Node, Since, Trees};
+use crate::trees::{Node, Root, Since, Trees};
 use crate::{Control, Emitted, FlowIdentity, FlowRecord, Item, Plan, Question, Share, Sink, Tally};
 use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
 use weir_api::{Answer, AnswerId, Count};
 use weir_filter::{Directions, Matches, PacketMask};
 use weir_proto::Record;
@@ -139,16 +141,18 @@ impl Functions {
     /// others. Where too many joined a function in one interval, those before get what it has read so far.
     fn join(&mut self, plan: &Plan, begun: &[usize], answers: &mut Vec<Answer>) {
         for (at, planned) in begun.iter().filter_map(|at| Some((*at, plan.subscriptions.get(*at)?))) {
-            for (call, node) in plan.trees.path(at).iter().enumerate() {
+            for node in plan.trees.path(at) {
                 let link = self.links.get_mut(*node as usize).and_then(Option::as_mut);
                 let Some(measure) = link.and_then(Link::measure) else { continue };
                 if !measure.has_room() {
                     let readings = measure.take();
-                    let others = plan.subscriptions.iter().enumerate().filter(|(at, _)| {
-                        begun.binary_search(at).is_err() && plan.trees.path(*at).get(call) == Some(node)
-                    });
-                    let answer = |other: &Planned| other.answer(call, readings.of(other.id)?.clone());
-                    answers.extend(others.filter_map(|(_, other)| answer(other)));
+                    let before = plan.subscriptions.iter().enumerate();
+                    let before = before.filter(|(at, _)| begun.binary_search(at).is_err());
+                    let answer = |(at, other): (usize, &Arc<Planned>)| {
+                        let call = plan.trees.path(at).iter().position(|one| one == node)?;
+                        other.answer(call, readings.of(other.id)?.clone())
+                    };
+                    answers.extend(before.filter_map(answer));
                 }
                 measure.join(planned.id);
             }
@@ -199,10 +203,10 @@ impl Functions {
             || plan.trees.path(at).iter().filter_map(link).any(Link::may_hold)
     }
 
-    /// Shows packets of a block to the tree of the subscription at a position.
-    pub fn packets(&mut self, trees: &Trees, at: usize, block: &Block<'_>, mask: &PacketMask) {
-        show_block(trees, &mut self.links, at, (block, mask), &mut self.masks, &mut self.selected);
-        if let Some(cost) = self.costs.get_mut(at) {
+    /// Shows packets of a block to a tree.
+    pub fn packets(&mut self, trees: &Trees, root: Root, block: &Block<'_>, mask: &PacketMask) {
+        show_block(trees, &mut self.links, root, (block, mask), &mut self.masks, &mut self.selected);
+        if let Some(cost) = self.costs.get_mut(root.at) {
             cost.in_blocks += self.meter.lap();
         }
     }
@@ -241,7 +245,7 @@ impl Functions {
         delivered.clear();
         delivered.extend_from_slice(plan.whole.records(record.table));
         plan.records.each(&view, matches, |at| {
-            show(&plan.trees, links, at, &Item::Record(&view), delivered);
+            show(&plan.trees, links, plan.trees.tree_of(at), &Item::Record(&view), delivered);
         });
         if !plan.writes.is_empty() {
             let writes = delivered.iter().filter(|id| plan.writes.get(id).is_some());
@@ -257,7 +261,7 @@ impl Functions {
         let view = RecordView { endpoints: fields::endpoints(flow), record };
         let Self { links, matches, .. } = self;
         plan.records.each(&view, matches, |at| {
-            show(&plan.trees, links, at, &Item::Requested(&view), &mut Vec::new());
+            show(&plan.trees, links, plan.trees.tree_of(at), &Item::Requested(&view), &mut Vec::new());
         });
     }
 
@@ -272,7 +276,7 @@ impl Functions {
         let Self { links, delivered, .. } = self;
         delivered.clear();
         for one in covering.iter().filter(|one| one.directions.has(chunk.direction)) {
-            show(&plan.trees, links, one.at, &Item::Chunk(flow, chunk), delivered);
+            show(&plan.trees, links, plan.trees.tree_of(one.at), &Item::Chunk(flow, chunk), delivered);
         }
         delivered
     }
@@ -287,7 +291,7 @@ impl Functions {
         };
         plan.early.each(&fields::endpoints(flow), found, |at, directions| {
             if directions.has(direction) {
-                show(&plan.trees, links, at, item, &mut Vec::new());
+                show(&plan.trees, links, plan.trees.tree_of(at), item, &mut Vec::new());
             }
         });
     }
@@ -298,23 +302,25 @@ impl Functions {
         if control.tally.carrier {
             return;
         }
-        for at in &plan.sources.control {
-            show(&plan.trees, &mut self.links, *at, &Item::Control(control), &mut Vec::new());
+        for root in &plan.sources.control {
+            let tree = plan.trees.tree(root.node);
+            show(&plan.trees, &mut self.links, tree, &Item::Control(control), &mut Vec::new());
         }
     }
 
     /// Shows the errors of ICMP among the packets of a mask to the subscriptions that see control packets.
     pub fn errors(&mut self, plan: &Plan, block: Batch<'_>, layers: &[Layers], mask: &PacketMask) {
-        for at in &plan.sources.control {
+        for root in &plan.sources.control {
             Block::Packets(block, layers).each(mask, |item| {
                 if let Item::Packet(packet, layers) = item {
                     each_error(packet, layers, |level, quote| {
                         let error = Item::Error(packet, level, quote);
-                        show(&plan.trees, &mut self.links, *at, &error, &mut Vec::new());
+                        let tree = plan.trees.tree(root.node);
+                        show(&plan.trees, &mut self.links, tree, &error, &mut Vec::new());
                     });
                 }
             });
-            if let Some(cost) = self.costs.get_mut(*at) {
+            if let Some(cost) = self.costs.get_mut(root.at) {
                 cost.in_blocks += self.meter.lap();
             }
         }
@@ -365,10 +371,10 @@ impl Functions {
                 shown[at / 64] &= !(1 << (at % 64));
             }
             let block = Block::Tallies(tallied, shares);
-            for at in &plan.sources.tallies {
+            for root in &plan.sources.tallies {
                 // Functions that deliver see packets.
-                show_block(&plan.trees, links, *at, (&block, &shown), masks, &mut Vec::new());
-                if let Some(cost) = costs.get_mut(*at) {
+                show_block(&plan.trees, links, *root, (&block, &shown), masks, &mut Vec::new());
+                if let Some(cost) = costs.get_mut(root.at) {
                     cost.in_tallies += laps.lap();
                 }
             }
@@ -384,16 +390,15 @@ fn build(plan: &Plan, node: &Node) -> Option<Link> {
     planned.compiled.link(node.call as usize, &planned.spec, plan.settings.seeds)
 }
 
-/// Shows an item to the tree of the subscription at a position: to those after a function that selects only if it selects
+/// Shows an item to the functions of a tree: to those after a function that selects only if it selects
 /// the item. Adds the functions that deliver it to `delivered`.
 fn show(
     trees: &Trees,
     links: &mut [Option<Link>],
-    at: usize,
+    mut tree: Range<usize>,
     item: &Item<'_>,
     delivered: &mut Vec<AnswerId>,
 ) {
-    let mut tree = trees.tree(at);
     while let Some(at) = tree.next() {
         let (Some(node), Some(Some(link))) = (trees.nodes.get(at), links.get_mut(at)) else { continue };
         if !link.item(item) {
@@ -405,7 +410,7 @@ fn show(
 
 /// Shows a question to the functions that see questions, of the tree of the subscription at a position.
 fn show_question(trees: &Trees, links: &mut [Option<Link>], at: usize, item: &Item<'_>) {
-    let mut tree = trees.tree(at);
+    let mut tree = trees.tree_of(at);
     while let Some(at) = tree.next() {
         let (Some(node), Some(Some(link))) = (trees.nodes.get(at), links.get_mut(at)) else { continue };
         if !link.question(item) {
@@ -425,7 +430,7 @@ fn show_flow(
 ) {
     // What each function that selects has left for those after it.
     let mut left = Vec::new();
-    let mut tree = trees.tree(at);
+    let mut tree = trees.tree_of(at);
     while let Some(at) = tree.next() {
         let (Some(node), Some(Some(link))) = (trees.nodes.get(at), links.get_mut(at)) else { continue };
         left.truncate(node.selects as usize);
@@ -440,18 +445,18 @@ fn show_flow(
     }
 }
 
-/// Shows the items of a mask to the tree of the subscription at a position: to those after a function that selects what it
+/// Shows the items of a mask to a tree: to those after a function that selects what it
 /// leaves, if anything. Adds the functions that deliver items to `selected`. `masks` is reused memory.
 fn show_block(
     trees: &Trees,
     links: &mut [Option<Link>],
-    at: usize,
+    root: Root,
     (block, mask): (&Block<'_>, &PacketMask),
     masks: &mut Vec<PacketMask>,
     selected: &mut Vec<(AnswerId, PacketMask)>,
 ) {
     masks.clear();
-    let mut tree = trees.tree(at);
+    let mut tree = trees.tree(root.node);
     while let Some(at) = tree.next() {
         let (Some(node), Some(Some(link))) = (trees.nodes.get(at), links.get_mut(at)) else { continue };
         // Each function that selects has left a mask for those after it.
@@ -473,7 +478,6 @@ mod tests {
     use crate::function::select::Select;
     use crate::{ChecksumMode, Settings};
     use std::collections::BTreeMap;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use weir_api::{FunctionCall, Owner, Reading, Subscription, SubscriptionId, SubscriptionSpec};
     use weir_filter::Options;
@@ -508,8 +512,8 @@ mod tests {
             lengths.iter().map(|wire_len| Slot { wire_len: *wire_len, ..Slot::default() }).collect();
         let layers = vec![Layers::default(); slots.len()];
         let block = Block::Packets(Batch { bytes: &[], slots: &slots }, &layers);
-        for at in &plan.sources.packets {
-            functions.packets(&plan.trees, *at, &block, &first(slots.len()));
+        for root in &plan.sources.packets {
+            functions.packets(&plan.trees, *root, &block, &first(slots.len()));
         }
     }
 
@@ -539,7 +543,7 @@ mod tests {
         let equal: Vec<(u32, &[&str])> = (1..=50).map(|id| (id, size)).collect();
         let (one, many) = (plan(None, &equal[..1]), plan(None, &equal));
         assert_eq!((one.trees.nodes.len(), many.trees.nodes.len()), (2, 2));
-        assert_eq!(many.sources.packets, [0]);
+        assert_eq!(many.sources.packets, [Root { at: 0, node: 0 }]);
         let state = crate::FunctionSpec::find("size").unwrap().memory(&FunctionCall::new("size")).unwrap();
         assert!(many.needs().contains(&"functions that several subscriptions share: 2".to_owned()));
         assert!(!one.needs().iter().any(|line| line.contains("share")));
@@ -646,7 +650,7 @@ mod tests {
             )
         };
         use weir_api::Level::{Flow, Packet, Stream};
-        // Tallies, packets because of what follows, packets of expressions, remainders, and other levels.
+        // Tallies, tallies and packets by function, packets of expressions, remainders, and other levels.
         let specs = vec![
             named(Packet, "", None, &["top"]),
             named(Packet, "", None, &["top", "size"]),
@@ -667,6 +671,29 @@ mod tests {
         };
         let plan = Plan::new("", specs, settings).unwrap();
         let readers: Vec<u32> = plan.trees.nodes.iter().map(|node| node.readers).collect();
-        assert_eq!(readers, [1, 1, 1, 2, 1, 1, 1, 1, 1]);
+        // Both of `top` see tallies, and both of the packets of an expression see these.
+        assert_eq!(readers, [2, 1, 2, 1, 1, 1, 1, 1]);
+        let roots = |roots: &[Root]| roots.iter().map(|root| (root.at, root.node)).collect::<Vec<_>>();
+        assert_eq!(roots(&plan.sources.tallies), [(0, 0)]);
+        // `size` of the second line, and the remainders.
+        assert_eq!(roots(&plan.sources.packets), [(1, 1), (5, 4), (6, 5)]);
+    }
+
+    #[test]
+    fn functions_that_do_not_depend_on_each_other_are_shared_wherever_they_stand() {
+        let first = plan(None, &[(1, &["size", "top"]), (2, &["top", "size", "top"])]);
+        // `top` stands twice in the second chain, and has two readings there.
+        let readers: Vec<u32> = first.trees.nodes.iter().map(|node| node.readers).collect();
+        assert_eq!(readers, [2, 2, 1]);
+        let mut functions = Functions::new(&first, Meter::new(None));
+        show_packets(&mut functions, &first, &[60; 3]);
+        let counted = |answers: &[Answer]| {
+            let size = answers.iter().filter(|answer| matches!(answer.reading, Reading::Classes { .. }));
+            packets(&size.cloned().collect::<Vec<_>>())
+        };
+        let second = plan(Some(&first), &[(2, &["top", "size", "top"]), (3, &["size", "top"])]);
+        assert_eq!(counted(&functions.change(&first, &second)), [(1, 0, 3)]);
+        show_packets(&mut functions, &second, &[60; 4]);
+        assert_eq!(counted(&functions.answers(&second)), [(2, 1, 7), (3, 0, 4)]);
     }
 }

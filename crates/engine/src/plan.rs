@@ -10,9 +10,10 @@ use crate::planned::Compiled;
 use crate::read::Read;
 use crate::settings::{ChecksumMode, PlanError, Settings};
 use crate::target::{Of, Target};
-use crate::trees::{Chain, Lineage, Lineages, Trees};
+use crate::trees::{Chain, Lineage, Lineages, Root, Trees};
 use crate::uncommon::Uncommon;
 use std::collections::{HashMap, HashSet};
+use std::mem::Discriminant;
 use std::sync::Arc;
 use weir_api::{Answer, AnswerId, Level, Outline, Reading, Subscription, SubscriptionId, SubscriptionSpec};
 use weir_filter::{Filter, FilterError, FlowTests, RecordSet, Strategy};
@@ -116,18 +117,18 @@ fn address(table: &'static Table) -> usize {
     std::ptr::from_ref(table).addr()
 }
 
-/// Positions of subscriptions by their source, so that nothing visits the thousands that have another one. Of those that share
-/// a tree of functions, only the first is here.
+/// The trees of functions by their source, so that nothing visits the thousands that have another one. Those of streams, flows
+/// and records are positions of the first subscription of each.
 #[derive(Default)]
 pub(crate) struct Sources {
-    /// Subscriptions of all packets, and of remainders: each block visits them.
-    pub packets: Vec<usize>,
-    /// Subscriptions of all packets of each uncommon kind.
-    pub uncommon: [Vec<usize>; Uncommon::KINDS],
-    /// Subscriptions of the packets of an expression, by its number in [`Plan::shown`]: (number, position), in order.
-    matching: Vec<(u32, usize)>,
-    pub tallies: Vec<usize>,
-    pub control: Vec<usize>,
+    /// Trees of all packets, and of remainders: each block visits them.
+    pub packets: Vec<Root>,
+    /// Trees of all packets of each uncommon kind.
+    pub uncommon: [Vec<Root>; Uncommon::KINDS],
+    /// Trees of the packets of an expression, by its number in [`Plan::shown`], in order.
+    matching: Vec<(u32, Root)>,
+    pub tallies: Vec<Root>,
+    pub control: Vec<Root>,
     streams: Vec<usize>,
     early: Vec<usize>,
     flow_ends: Vec<usize>,
@@ -139,35 +140,36 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    fn add(&mut self, at: usize, source: &ItemSource) {
+    /// Adds a tree with this source.
+    fn add(&mut self, root: Root, source: &ItemSource) {
         match source {
-            ItemSource::Packets(Selection::Matching(number)) => self.matching.push((*number, at)),
-            ItemSource::Packets(_) => self.packets.push(at),
+            ItemSource::Packets(Selection::Matching(number)) => self.matching.push((*number, root)),
+            ItemSource::Packets(_) => self.packets.push(root),
             ItemSource::Uncommon(kind) => {
-                self.uncommon.get_mut(*kind as usize).into_iter().for_each(|all| all.push(at));
+                self.uncommon.get_mut(*kind as usize).into_iter().for_each(|all| all.push(root));
             }
-            ItemSource::Tallies => self.tallies.push(at),
+            ItemSource::Tallies => self.tallies.push(root),
             ItemSource::Control => {
-                self.tallies.push(at);
-                self.control.push(at);
+                self.tallies.push(root);
+                self.control.push(root);
             }
-            ItemSource::Chunks => self.streams.push(at),
-            ItemSource::Early => self.early.push(at),
-            ItemSource::FlowEnds => self.flow_ends.push(at),
-            ItemSource::Records => self.records.push(at),
-            ItemSource::Sum(sum) => self.sums.push((at, *sum)),
-            ItemSource::Nothing => {}
+            ItemSource::Chunks => self.streams.push(root.at),
+            ItemSource::Early => self.early.push(root.at),
+            ItemSource::FlowEnds => self.flow_ends.push(root.at),
+            ItemSource::Records => self.records.push(root.at),
+            // Without a tree, or with one for each of its parts.
+            ItemSource::Sum(_) | ItemSource::Nothing | ItemSource::Apart(_) => {}
         }
     }
 
-    /// The subscriptions of the packets of an expression of [`Plan::shown`].
-    pub fn of_expression(&self, number: u32) -> impl Iterator<Item = usize> + '_ {
+    /// The trees of the packets of an expression of [`Plan::shown`].
+    pub fn of_expression(&self, number: u32) -> impl Iterator<Item = Root> + '_ {
         let first = self.matching.partition_point(|(other, _)| *other < number);
         let rest = self.matching.get(first..).unwrap_or_default();
-        rest.iter().take_while(move |(other, _)| *other == number).map(|(_, at)| *at)
+        rest.iter().take_while(move |(other, _)| *other == number).map(|(_, root)| *root)
     }
 
-    /// Number of subscriptions whose functions see packets, or errors among them.
+    /// Number of trees whose functions see packets, or errors among them.
     pub fn see_packets(&self) -> usize {
         let uncommon = self.uncommon.iter().map(Vec::len).sum::<usize>() + self.control.len();
         self.packets.len() + uncommon + self.matching.len()
@@ -245,6 +247,34 @@ pub(crate) enum ItemSource {
     Sum(Sum),
     /// None: the functions only deliver.
     Nothing,
+    /// Each function has a source of its own, since none of them depends on one before it: what sees sums of flows is not shown
+    /// all packets because another function needs them.
+    Apart(Box<[ItemSource]>),
+}
+
+impl ItemSource {
+    /// The sources of the trees that a chain is in: one, or one for each function.
+    pub fn each(&self) -> &[ItemSource] {
+        match self {
+            ItemSource::Apart(all) => all,
+            one => std::slice::from_ref(one),
+        }
+    }
+
+    /// The kind of the source of one of the functions of a chain, if it has one.
+    fn kind_of(&self, call: usize) -> Option<Discriminant<ItemSource>> {
+        self.each().get(call).map(std::mem::discriminant)
+    }
+
+    /// The source of a function of all packets with this input.
+    fn of_all(input: InputKind) -> Self {
+        match input {
+            InputKind::Tallies => ItemSource::Tallies,
+            InputKind::Control => ItemSource::Control,
+            InputKind::Uncommon(kind) => ItemSource::Uncommon(kind),
+            _ => ItemSource::Packets(Selection::All),
+        }
+    }
 }
 
 /// Selects the packets of the run that are shown.
@@ -366,8 +396,12 @@ impl Plan {
         let mut memory = PlanMemory { functions: trees.state, ..PlanMemory::default() };
         let (mut sources, mut demand, mut asks) = (Sources::default(), Demand::default(), false);
         for (at, planned) in planned.iter().enumerate() {
-            if planned.lineage.is_empty() || trees.leads(at) {
-                sources.add(at, &planned.source);
+            if let ItemSource::Sum(sum) = planned.source {
+                sources.sums.push((at, sum));
+            }
+            let each = planned.source.each();
+            for (root, call) in trees.roots(at, each.len()) {
+                each.get(call).into_iter().for_each(|source| sources.add(root, source));
             }
             if planned.has_judged_counts() {
                 sources.judged.push(at);
@@ -531,7 +565,7 @@ impl Plan {
     /// What the pass does for the plan, in words.
     pub fn needs(&self) -> Vec<String> {
         let count = |source: &dyn Fn(&ItemSource) -> bool| {
-            self.subscriptions.iter().filter(|p| source(&p.source)).count()
+            self.subscriptions.iter().filter(|p| p.source.each().iter().any(source)).count()
         };
         let parts = [
             (usize::from(!self.takes_all()), "packets are tested with the run's expression"),
@@ -758,7 +792,7 @@ fn plan_all<'p>(
             && expressions.contains(one.spec.expression.trim())
         {
             let Planned { source, compiled, lineage, .. } = &***before;
-            lineages.know(one, std::mem::discriminant(source), compiled.places(), lineage);
+            lineages.know(one, |call| source.kind_of(call), compiled.places(), lineage);
         }
     }
     let mut planned = Vec::with_capacity(subscriptions.len());
@@ -775,7 +809,8 @@ fn plan_all<'p>(
                 let lineage = match &planned.source {
                     ItemSource::Sum(_) | ItemSource::Nothing => Lineage::default(),
                     source => {
-                        lineages.of(&subscriptions[index], std::mem::discriminant(source), compiled.places())
+                        let kind = |call| source.kind_of(call);
+                        lineages.of(&subscriptions[index], kind, compiled.places())
                     }
                 };
                 Arc::new(Planned { lineage, ..planned })
@@ -836,13 +871,11 @@ impl Planned {
                     Sum::Matching(sets.counted.number(expression, index))
                 })
             }
-            Level::Packet if is_all && compiled.takes(InputKind::Tallies) => ItemSource::Tallies,
-            Level::Packet if is_all && compiled.takes(InputKind::Control) => ItemSource::Control,
-            Level::Packet if is_all => {
-                let uncommon = |kind: &Uncommon| compiled.takes(InputKind::Uncommon(*kind));
-                let kind = Uncommon::ALL.into_iter().find(uncommon);
-                kind.map_or(ItemSource::Packets(Selection::All), ItemSource::Uncommon)
-            }
+            Level::Packet if is_all => match (compiled.input(), compiled.inputs()) {
+                (Some(input), _) => ItemSource::of_all(input),
+                (None, Some(inputs)) => ItemSource::Apart(inputs.map(ItemSource::of_all).collect()),
+                (None, None) => ItemSource::Packets(Selection::All),
+            },
             Level::Packet if spec.remainder => {
                 ItemSource::Packets(Selection::Remainder(lines(&mut sets.shown)))
             }
@@ -897,7 +930,8 @@ impl Planned {
     }
 
     fn chain(&self) -> Chain<'_> {
-        Chain { lineage: &self.lineage, compiled: &self.compiled }
+        let is_apart = matches!(self.source, ItemSource::Apart(_));
+        Chain { lineage: &self.lineage, compiled: &self.compiled, is_apart }
     }
 
     /// Whether counts of its packets are compared with a threshold.
@@ -917,7 +951,8 @@ impl Planned {
             | ItemSource::Chunks
             | ItemSource::Early
             | ItemSource::FlowEnds
-            | ItemSource::Records => true,
+            | ItemSource::Records
+            | ItemSource::Apart(_) => true,
             ItemSource::Sum(_) | ItemSource::Nothing => false,
         }
     }

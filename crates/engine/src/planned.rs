@@ -407,11 +407,25 @@ impl Compiled {
 
     /// Whether all functions measure, and have this input.
     pub fn takes(&self, input: InputKind) -> bool {
-        !self.calls.is_empty()
-            && self
-                .calls
-                .iter()
-                .all(|(_, call)| call.measures().is_some_and(|function| function.input == input))
+        self.input() == Some(input)
+    }
+
+    /// The input of all functions, if all measure and have one in common.
+    pub fn input(&self) -> Option<InputKind> {
+        let mut inputs = self.calls.iter().map(|(_, call)| Some(call.measures()?.input));
+        let first = inputs.next()??;
+        inputs.all(|input| input == Some(first)).then_some(first)
+    }
+
+    /// The inputs of the functions of a chain at packet level, if none of them depends on those before it; `None` if one selects or
+    /// delivers.
+    pub fn inputs(&self) -> Option<impl Iterator<Item = InputKind>> {
+        let input = |(_, call): &(u16, Call)| match call {
+            Call::Measure(function, _, None) | Call::Apps(function, ..) => Some(function.input),
+            Call::Measure(..) | Call::Watch(..) | Call::Select(_) => None,
+        };
+        let inputs: Option<Vec<InputKind>> = self.calls.iter().map(input).collect();
+        inputs.map(Vec::into_iter)
     }
 
     /// Whether a function sees questions beside flows.

@@ -12,13 +12,20 @@ use std::ops::Range;
 use std::sync::Arc;
 use weir_api::{FunctionCall, Subscription, SubscriptionId, SubscriptionSpec};
 
-/// The identity of the functions of a chain, in the order of its calls: for each the first subscription with it.
-/// It never changes, although that subscription may be removed before the others.
-pub(crate) type Lineage = Arc<[SubscriptionId]>;
+/// The identity of a function: the first subscription with it, and which of the functions of that one's chain it is. It never
+/// changes, although that subscription may be removed before the others.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Origin {
+    subscription: SubscriptionId,
+    call: u32,
+}
+
+/// The identity of the functions of a chain, in the order of its calls.
+pub(crate) type Lineage = Arc<[Origin]>;
 
 /// Finds the lineages of the subscriptions that begin with a plan: among themselves, and with those that are known. `K` is the
 /// kind of a source.
-pub(crate) struct Lineages<'p, K>(HashMap<(Before<'p, K>, &'p FunctionCall), SubscriptionId>);
+pub(crate) struct Lineages<'p, K>(HashMap<(Before<'p, K>, &'p FunctionCall), Origin>);
 
 impl<K> Default for Lineages<'_, K> {
     fn default() -> Self {
@@ -31,8 +38,8 @@ impl<K> Default for Lineages<'_, K> {
 enum Before<'p, K> {
     /// The items of a source: its kind, its expression, and the chart of a remainder.
     Source(K, &'p str, Option<Option<&'p str>>),
-    /// The function at this place of the chain of the first subscription with it.
-    Function(SubscriptionId, usize),
+    /// The function before it in its chain.
+    Function(Origin),
 }
 
 impl<'p, K> Before<'p, K> {
@@ -51,39 +58,51 @@ fn calls(
 }
 
 impl<'p, K: Eq + Hash> Lineages<'p, K> {
-    /// The lineage of a subscription with this kind of source. `places` are the places of its functions that measure or
-    /// select, each with whether it is shared: what a function delivers leaves in the name of its subscription.
+    /// The lineage of a subscription. `kind` gives the kind of the source of a function that has one: the first of a chain, or
+    /// all. `places` are the places of the functions that measure or select, each with whether it is shared: what a function
+    /// delivers leaves in the name of its subscription.
     pub fn of(
         &mut self,
         one: &'p Subscription,
-        kind: K,
+        kind: impl Fn(usize) -> Option<K>,
         places: impl Iterator<Item = (u16, bool)>,
     ) -> Lineage {
-        let mut before = Before::source(kind, one);
-        let first_with = |(at, (call, is_shared))| {
-            let here = std::mem::replace(&mut before, Before::Function(one.id, at));
-            let first = if is_shared { *self.0.entry((here, call)).or_insert(one.id) } else { one.id };
-            before = Before::Function(first, at);
-            first
-        };
-        calls(one, places).enumerate().map(first_with).collect()
+        let mut lineage: Vec<Origin> = Vec::new();
+        for (at, (call, is_shared)) in calls(one, places).enumerate() {
+            let own = Origin { subscription: one.id, call: at as u32 };
+            let before = before(kind(at), one, lineage.last());
+            let first =
+                before.filter(|_| is_shared).map(|before| *self.0.entry((before, call)).or_insert(own));
+            // A call that stands twice in a chain has two readings.
+            let is_other = |first: &Origin| first.subscription != one.id && !lineage.contains(first);
+            lineage.push(first.filter(is_other).unwrap_or(own));
+        }
+        lineage.into()
     }
 
     /// Adds a subscription of the plan before, whose functions others may join.
     pub fn know(
         &mut self,
         one: &'p Subscription,
-        kind: K,
+        kind: impl Fn(usize) -> Option<K>,
         places: impl Iterator<Item = (u16, bool)>,
         lineage: &Lineage,
     ) {
-        let mut before = Before::source(kind, one);
+        let mut last = None;
         for ((at, (call, is_shared)), first) in calls(one, places).enumerate().zip(lineage.iter()) {
-            let here = std::mem::replace(&mut before, Before::Function(*first, at));
-            if is_shared {
-                self.0.entry((here, call)).or_insert(*first);
+            if let Some(before) = before(kind(at), one, last).filter(|_| is_shared) {
+                self.0.entry((before, call)).or_insert(*first);
             }
+            last = Some(first);
         }
+    }
+}
+
+/// What a function has before it: its source, if it has one of this kind, else the function before it.
+fn before<'p, K>(kind: Option<K>, one: &'p Subscription, last: Option<&Origin>) -> Option<Before<'p, K>> {
+    match kind {
+        Some(kind) => Some(Before::source(kind, one)),
+        None => last.map(|last| Before::Function(*last)),
     }
 }
 
@@ -128,10 +147,30 @@ pub(crate) struct Since {
 pub(crate) struct Chain<'p> {
     pub lineage: &'p Lineage,
     pub compiled: &'p Compiled,
+    /// Whether each function has a source of its own.
+    pub is_apart: bool,
+}
+
+impl Chain<'_> {
+    /// The parts of the chain whose functions follow each other.
+    fn strands(&self) -> impl Iterator<Item = Range<usize>> {
+        let all = self.lineage.len();
+        let step = if self.is_apart { 1 } else { all.max(1) };
+        (0..all).step_by(step).map(move |first| first..first + step)
+    }
+}
+
+/// The beginning of a tree: items are shown to it once.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Root {
+    /// The position of the first subscription with it, which its cost is charged to.
+    pub at: usize,
+    /// The number of its first function.
+    pub node: u32,
 }
 
 impl Trees {
-    /// The trees of these chains, one for each subscription of a plan.
+    /// The trees of these chains, one chain for each subscription of a plan.
     pub fn new(chains: &[Chain<'_>]) -> Self {
         let mut trees = Self::default();
         let mut order = Vec::with_capacity(chains.len());
@@ -139,35 +178,30 @@ impl Trees {
         for (at, one) in chains.iter().enumerate() {
             trees.starts.push(total);
             total += one.lineage.len() as u32;
-            if let Some(first) = one.lineage.first() {
-                order.push((*first, at));
-            }
+            order.extend(one.strands().map(|strand| (&one.lineage[strand.clone()], at, strand)));
         }
         trees.starts.push(total);
         trees.paths.resize(total as usize, 0);
         trees.nodes.reserve(total as usize);
-        // Chains with equal first functions lie side by side.
-        order.sort_by(|(a, one), (b, other)| {
-            a.cmp(b).then_with(|| chains[*one].lineage.cmp(chains[*other].lineage))
-        });
-        // The functions of the chain before.
+        // Those with equal first functions lie side by side.
+        order.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+        // The functions of the strand before.
         let mut open: Vec<u32> = Vec::new();
-        let mut lineage: &[SubscriptionId] = &[];
-        for (_, at) in order {
-            let one = &chains[at];
-            let shared = lineage.iter().zip(&**one.lineage).take_while(|(a, b)| a == b).count();
+        let mut lineage: &[Origin] = &[];
+        for (functions, at, strand) in order {
+            let shared = lineage.iter().zip(functions).take_while(|(a, b)| a == b).count();
             trees.close(open.drain(shared..));
-            trees.extend(&mut open, at, one);
-            lineage = one.lineage;
+            trees.extend(&mut open, at, &chains[at], strand);
+            lineage = functions;
         }
         trees.close(open.into_iter());
         trees
     }
 
-    /// Adds the functions of a chain after those that it shares with the chain before, `open`.
-    fn extend(&mut self, open: &mut Vec<u32>, at: usize, one: &Chain<'_>) {
-        for call in open.len()..one.lineage.len() {
-            let before = call.checked_sub(1).and_then(|before| Some((before, open.get(before)?)));
+    /// Adds the functions of a strand after those that it shares with the strand before, `open`.
+    fn extend(&mut self, open: &mut Vec<u32>, at: usize, one: &Chain<'_>, strand: Range<usize>) {
+        for call in strand.clone().skip(open.len()) {
+            let before = open.last().map(|node| (call - 1, node));
             let selects = before.map_or(0, |(before, node)| {
                 let above = self.nodes.get(*node as usize).map_or(0, |node| node.selects);
                 above + u32::from(one.compiled.selects(before))
@@ -177,12 +211,14 @@ impl Trees {
             self.nodes.push(Node { planned: at as u32, call: call as u32, below: 0, selects, readers: 0 });
         }
         let start = self.starts.get(at).map_or(0, |start| *start as usize);
-        for (step, node) in self.paths.iter_mut().skip(start).zip(&*open) {
+        for (step, node) in self.paths.iter_mut().skip(start + strand.start).zip(&*open) {
             *step = *node;
         }
-        for (call, node) in open.iter().enumerate() {
+        for (call, node) in strand.zip(&*open) {
             let Some(node) = self.nodes.get_mut(*node as usize) else { continue };
-            node.planned = node.planned.min(at as u32);
+            if (at as u32) < node.planned {
+                (node.planned, node.call) = (at as u32, call as u32);
+            }
             node.readers += 1;
             // What was taken of a shared function before the end of the interval waits for it.
             if node.readers == 2 {
@@ -243,15 +279,25 @@ impl Trees {
         range.and_then(|(start, end)| self.paths.get(*start as usize..*end as usize)).unwrap_or_default()
     }
 
-    /// Whether the subscription at a position is the first one of its tree: items are shown to the tree in its place.
-    pub fn leads(&self, at: usize) -> bool {
-        let root = self.path(at).first().and_then(|root| self.nodes.get(*root as usize));
-        root.is_some_and(|root| root.planned as usize == at)
+    /// The trees that the subscription at a position is the first one of, each with which of its functions begins it. `count`
+    /// is the number of its sources.
+    pub fn roots(&self, at: usize, count: usize) -> impl Iterator<Item = (Root, usize)> {
+        let is_first = move |(call, node): &(usize, &u32)| {
+            let node = self.nodes.get(**node as usize);
+            node.is_some_and(|node| node.planned as usize == at && node.call as usize == *call)
+        };
+        let first = self.path(at).iter().enumerate().take(count).filter(is_first);
+        first.map(move |(call, node)| (Root { at, node: *node }, call))
     }
 
-    /// The functions of the tree of the subscription at a position.
-    pub fn tree(&self, at: usize) -> Range<usize> {
-        let root = self.path(at).first().and_then(|root| Some((*root, self.nodes.get(*root as usize)?)));
-        root.map_or(0..0, |(root, node)| root as usize..(root + node.below) as usize + 1)
+    /// The functions of a tree.
+    pub fn tree(&self, root: u32) -> Range<usize> {
+        let node = self.nodes.get(root as usize);
+        node.map_or(0..0, |node| root as usize..(root + node.below) as usize + 1)
+    }
+
+    /// The functions of the tree of the subscription at a position, whose functions follow each other.
+    pub fn tree_of(&self, at: usize) -> Range<usize> {
+        self.path(at).first().map_or(0..0, |root| self.tree(*root))
     }
 }

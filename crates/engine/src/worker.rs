@@ -363,20 +363,20 @@ impl Worker {
         }
         let all = first(block.len());
         let packets = Block::Packets(block, layers);
-        for at in &sources.packets {
-            let mask = match subscriptions.get(*at).map(|planned| &planned.source) {
+        for root in &sources.packets {
+            let mask = match subscriptions.get(root.at).map(|planned| &planned.source) {
                 Some(ItemSource::Packets(Selection::Remainder(lines))) => self.shown.remainder(lines, &all),
                 _ => all,
             };
-            self.functions.packets(trees, *at, &packets, &mask);
+            self.functions.packets(trees, *root, &packets, &mask);
         }
         if shown.is_empty() {
             return;
         }
         // Subscriptions without a matching packet are not visited.
         for (expression, mask) in self.shown.matching() {
-            for at in sources.of_expression(expression) {
-                self.functions.packets(trees, at, &packets, mask);
+            for root in sources.of_expression(expression) {
+                self.functions.packets(trees, root, &packets, mask);
             }
         }
     }
@@ -385,12 +385,12 @@ impl Worker {
     /// to those of flows.
     fn show_uncommon(&mut self, block: Batch<'_>, layers: &[Layers], masks: &[PacketMask]) {
         let Plan { trees, sources, .. } = &*self.plan;
-        for (mask, subscriptions) in masks.iter().zip(&sources.uncommon) {
+        for (mask, roots) in masks.iter().zip(&sources.uncommon) {
             if *mask == PacketMask::default() {
                 continue;
             }
-            for at in subscriptions {
-                self.functions.packets(trees, *at, &Block::Packets(block, layers), mask);
+            for root in roots {
+                self.functions.packets(trees, *root, &Block::Packets(block, layers), mask);
             }
         }
         let errors = masks.get(Uncommon::IcmpErrors as usize);
