@@ -6,6 +6,7 @@
 //! [`Out::asked`](crate::Out::asked) first, and does nothing for a table or buffer that nothing reads.
 
 use crate::{Field, Out, Protocol, Record, Table, Value, buffers, tables};
+use std::sync::OnceLock;
 
 /// Bytes of a message that rules search, as sent or in a normalised form.
 #[derive(Debug)]
@@ -17,7 +18,12 @@ pub struct Buffer {
     /// Whether its bytes come in pieces, in order: a body. An empty piece ends them. Otherwise each call has one whole
     /// value.
     pub is_stream: bool,
+    /// Its position in [`buffers`], or [`NOWHERE`]. Parsers ask for it several times a message, so it is found once.
+    place: OnceLock<u8>,
 }
+
+/// The position of a buffer or table that no protocol has: more than [`Asked`] has bits.
+const NOWHERE: u8 = u8::MAX;
 
 /// The first words of names of buffers that are not the name of their protocol, each with that protocol. Rules use these
 /// words: names of a fingerprint, of a message format, or of the protocol in Suricata.
@@ -34,18 +40,48 @@ impl PartialEq for Buffer {
 impl Buffer {
     /// A buffer whose values come whole.
     pub(crate) const fn whole(name: &'static str, help: &'static str) -> Self {
-        Self { name, help, is_stream: false }
+        Self { name, help, is_stream: false, place: OnceLock::new() }
     }
 
     /// A buffer whose bytes come in pieces.
     pub(crate) const fn stream(name: &'static str, help: &'static str) -> Self {
-        Self { name, help, is_stream: true }
+        Self { name, help, is_stream: true, place: OnceLock::new() }
     }
 
     /// The protocol that has it.
     pub fn protocol(&'static self) -> Option<&'static Protocol> {
         crate::PROTOCOLS.iter().find(|protocol| protocol.buffers.contains(&self)).copied()
     }
+
+    /// Its position in [`buffers`], or [`NOWHERE`].
+    #[inline]
+    fn place(&self) -> u8 {
+        *self.place.get_or_init(|| {
+            let place = buffers().position(|known| known == self);
+            place.and_then(|place| u8::try_from(place).ok()).unwrap_or(NOWHERE)
+        })
+    }
+}
+
+/// The position of a table in [`tables`], or [`NOWHERE`]. It is searched by address: a table cannot keep its position as a
+/// buffer does, because constants read tables.
+fn place_of(table: &Table) -> u8 {
+    static PLACES: OnceLock<Vec<(usize, u8)>> = OnceLock::new();
+    let address = |table: &Table| std::ptr::from_ref(table).addr();
+    let places = PLACES.get_or_init(|| {
+        let mut places: Vec<(usize, u8)> = tables().map(address).zip(0..NOWHERE).collect();
+        places.sort_unstable();
+        // A table of several protocols has its first position.
+        places.dedup_by_key(|(address, _)| *address);
+        places
+    });
+    let found = places.binary_search_by_key(&address(table), |(address, _)| *address);
+    found.ok().and_then(|at| places.get(at)).map_or(NOWHERE, |(_, place)| *place)
+}
+
+/// The bit of a position.
+fn bit(place: u8) -> u128 {
+    1_u128.checked_shl(place.into()).unwrap_or(0)
 }
 
 /// The tables whose fields are asked for early, and the buffers that are asked for, as bits by their positions in
@@ -65,12 +101,12 @@ impl Asked {
         asked_tables: impl IntoIterator<Item = &'a Table>,
         asked_buffers: impl IntoIterator<Item = &'a Buffer>,
     ) -> Self {
-        let bit = |place: Option<usize>| place.map_or(0, |place| 1_u128 << place);
-        let of_table = |table: &Table| bit(tables().position(|known| known == table));
-        let of_buffer = |buffer: &Buffer| bit(buffers().position(|known| known == buffer));
         Self {
-            tables: asked_tables.into_iter().map(of_table).fold(0, |all, bit| all | bit),
-            buffers: asked_buffers.into_iter().map(of_buffer).fold(0, |all, bit| all | bit),
+            tables: asked_tables.into_iter().map(|table| bit(place_of(table))).fold(0, |all, bit| all | bit),
+            buffers: asked_buffers
+                .into_iter()
+                .map(|buffer| bit(buffer.place()))
+                .fold(0, |all, bit| all | bit),
         }
     }
 
@@ -82,8 +118,7 @@ impl Asked {
     /// Whether fields of a table are asked for.
     #[inline]
     pub fn has_table(self, table: &Table) -> bool {
-        self.tables != 0
-            && tables().position(|known| known == table).is_some_and(|at| self.tables >> at & 1 == 1)
+        self.tables != 0 && self.tables & bit(place_of(table)) != 0
     }
 
     /// Whether any buffer is asked for.
@@ -95,8 +130,7 @@ impl Asked {
     /// Whether a buffer is asked for.
     #[inline]
     pub fn has(self, buffer: &Buffer) -> bool {
-        self.buffers != 0
-            && buffers().position(|known| known == buffer).is_some_and(|at| self.buffers >> at & 1 == 1)
+        self.buffers != 0 && self.buffers & bit(buffer.place()) != 0
     }
 }
 
@@ -198,3 +232,32 @@ macro_rules! early {
     };
 }
 pub(crate) use early;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_buffer_and_table_has_its_own_bit() {
+        for asked in buffers() {
+            let only = Asked::of([], [asked]);
+            let has: Vec<_> = buffers().filter(|buffer| only.has(buffer)).collect();
+            assert!(has.iter().all(|buffer| *buffer == asked) && !has.is_empty(), "{}", asked.name);
+            assert!(only.has_buffers() && !tables().any(|table| only.has_table(table)), "{}", asked.name);
+        }
+        for asked in tables() {
+            let only = Asked::of([asked], []);
+            let has: Vec<_> = tables().filter(|table| only.has_table(table)).collect();
+            assert!(has.iter().all(|table| *table == asked) && !has.is_empty(), "{}", asked.name);
+            assert!(!only.has_buffers(), "{}", asked.name);
+        }
+    }
+
+    #[test]
+    fn what_no_protocol_has_is_not_asked_for() {
+        static FOREIGN: Buffer = Buffer::whole("foreign", "No protocol has it.");
+        let table = Table { name: "foreign", help: "No protocol has it.", zeek: "", eve: "", fields: &[] };
+        assert!(!Asked::all().has(&FOREIGN) && !Asked::all().has_table(&table));
+        assert_eq!(Asked::of([&table], [&FOREIGN]), Asked::NONE);
+    }
+}
