@@ -5,8 +5,11 @@
 //! when it passes: the recipient of a mail before its text, the path of a request before its body. A parser asks
 //! [`Out::asked`](crate::Out::asked) first, and does nothing for a table or buffer that nothing reads.
 
+use crate::tls::hello::hex;
 use crate::{Field, Out, Protocol, Record, Table, Value, buffers, tables};
+use md5::{Digest, Md5};
 use std::sync::OnceLock;
+use weir_wire::Direction;
 
 /// Bytes of a message that rules search, as sent or in a normalised form.
 #[derive(Debug)]
@@ -195,6 +198,23 @@ pub fn early_fields() -> impl Iterator<Item = (&'static Table, &'static Field)> 
         table.fields.iter().filter(|field| names.contains(&field.name)).map(move |field| (table, field))
     };
     tables().flat_map(of_table)
+}
+
+/// Emits a text and its MD5 in lower-case hexadecimal digits, each if it is asked for. The text is made only then.
+pub(crate) fn emit_fingerprint(
+    [hash, text]: [&'static Buffer; 2],
+    value: impl FnOnce() -> Vec<u8>,
+    side: Direction,
+    out: &mut dyn Out,
+) {
+    let asked = out.asked();
+    if asked.has(hash) || asked.has(text) {
+        let value = value();
+        if asked.has(hash) {
+            out.buffer(hash, side, hex(&Md5::digest(&value)).as_bytes());
+        }
+        out.emit(text, side, &value);
+    }
 }
 
 impl Record<'_> {

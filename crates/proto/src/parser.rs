@@ -173,6 +173,14 @@ pub trait Out {
     /// piece, see [`Buffer::is_stream`].
     fn buffer(&mut self, _buffer: &'static Buffer, _side: Direction, _bytes: &[u8]) {}
 
+    /// Emits bytes of a buffer if it is [asked for](Out::asked): for parsers that have the bytes at hand. Where bytes must be
+    /// made, a parser asks first.
+    fn emit(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {
+        if self.asked().has(buffer) {
+            self.buffer(buffer, side, bytes);
+        }
+    }
+
     /// Takes an expected flow, such as FTP's data channel: a flow to its responder goes to its parser, from whichever
     /// host it comes if no initiator is given.
     fn expect(&mut self, expected: Expected);

@@ -575,9 +575,7 @@ impl Quic {
 
 /// Emits the buffers of a hello, by the client or the server.
 fn hand_on(offer: Option<&ClientHello>, side: Direction, version: u32, out: &mut dyn Out) {
-    if let Some(offer) = offer.filter(|_| out.asked().has(&SNI)) {
-        offer.server_names.iter().for_each(|name| out.buffer(&SNI, side, name));
-    }
+    offer.into_iter().flat_map(|offer| &offer.server_names).for_each(|name| out.emit(&SNI, side, name));
     if out.asked().has(&VERSION) {
         out.buffer(&VERSION, side, word(version).as_bytes());
     }

@@ -274,8 +274,8 @@ impl Rfb {
             version.as_ref().and_then(|parts| parts.get(at)).map(|part| part.to_vec())
         };
         let desktop = self.desktop.as_ref();
-        if let Some((.., name)) = desktop.filter(|_| out.asked().has(&NAME)) {
-            out.buffer(&NAME, Direction::Reverse, name);
+        if let Some((.., name)) = desktop {
+            out.emit(&NAME, Direction::Reverse, name);
         }
         let record = record!(
             RFB,

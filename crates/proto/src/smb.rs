@@ -251,10 +251,7 @@ fn is_of_pipes(path: &[u8]) -> bool {
 
 /// Hands on the path of a share that `side` wants to connect to.
 fn hand_on_path(path: &[u8], is_pipe: bool, side: Direction, out: &mut dyn Out) {
-    let buffer = if is_pipe { &NAMED_PIPE } else { &SHARE };
-    if out.asked().has(buffer) {
-        out.buffer(buffer, side, path);
-    }
+    out.emit(if is_pipe { &NAMED_PIPE } else { &SHARE }, side, path);
 }
 
 /// Identifier of an open file. In version 1 it has two bytes.

@@ -415,8 +415,8 @@ impl Parser for Snmp {
             PROTOCOL.emit_anomaly("too_many_variables", direction, &[], time, out);
         }
         for (buffer, text) in [(&COMMUNITY, message.community), (&USM, message.user)] {
-            if let Some(text) = text.filter(|_| out.asked().has(buffer)) {
-                out.buffer(buffer, direction, text);
+            if let Some(text) = text {
+                out.emit(buffer, direction, text);
             }
         }
         if out.takes(&MESSAGE) {

@@ -6,7 +6,7 @@
 //! size. Bytes with equal time form one size, as the lengths of messages are usually encrypted too: this inference,
 //! and only this, needs the original packets.
 
-use crate::early::early;
+use crate::early::{early, emit_fingerprint};
 use crate::frames::{Frames, Size};
 use crate::line::{Line, Lines};
 use crate::tls::hello::hex;
@@ -238,10 +238,9 @@ impl Side {
                 early!(out, SSH, server = &self.banner, server_version = version, server_software = software);
             }
         }
-        let asked = out.asked();
         for (buffer, bytes) in [(&PROTO, version), (&SOFTWARE, software)] {
-            if let Some(bytes) = bytes.filter(|_| asked.has(buffer)) {
-                out.buffer(buffer, direction, bytes);
+            if let Some(bytes) = bytes {
+                out.emit(buffer, direction, bytes);
             }
         }
     }
@@ -295,17 +294,11 @@ impl Offer {
 
     /// Emits the buffers of the side that made the offer.
     fn hand_on(&self, direction: Direction, out: &mut dyn Out) {
-        let (hassh, text) = match direction {
-            Direction::Forward => (&HASSH, &HASSH_TEXT),
-            Direction::Reverse => (&SERVER_HASSH, &SERVER_HASSH_TEXT),
+        let buffers = match direction {
+            Direction::Forward => [&HASSH, &HASSH_TEXT],
+            Direction::Reverse => [&SERVER_HASSH, &SERVER_HASSH_TEXT],
         };
-        let asked = out.asked();
-        if asked.has(hassh) {
-            out.buffer(hassh, direction, self.hassh(direction).as_bytes());
-        }
-        if asked.has(text) {
-            out.buffer(text, direction, &self.text(direction));
-        }
+        emit_fingerprint(buffers, || self.text(direction), direction, out);
     }
 }
 

@@ -353,11 +353,9 @@ impl Ftp {
             let argument = Some(&command.argument).filter(|argument| !argument.is_empty());
             early!(out, COMMANDS, command = &command.name, argument = argument);
         }
-        if out.asked().has(&COMMAND) {
-            out.buffer(&COMMAND, Direction::Forward, &command.name);
-        }
-        if !command.argument.is_empty() && out.asked().has(&COMMAND_DATA) {
-            out.buffer(&COMMAND_DATA, Direction::Forward, &command.argument);
+        out.emit(&COMMAND, Direction::Forward, &command.name);
+        if !command.argument.is_empty() {
+            out.emit(&COMMAND_DATA, Direction::Forward, &command.argument);
         }
         self.waiting.push_back(command);
     }
@@ -648,13 +646,10 @@ impl Command {
 
 /// Hands on a line of a reply: its code, where it begins with one, and its text.
 fn hand_on_reply(code: Option<[u8; 3]>, text: &[u8], out: &mut dyn Out) {
-    let asked = out.asked();
-    if let Some(code) = code.filter(|_| asked.has(&COMPLETION_CODE)) {
-        out.buffer(&COMPLETION_CODE, Direction::Reverse, &code);
+    if let Some(code) = code {
+        out.emit(&COMPLETION_CODE, Direction::Reverse, &code);
     }
-    if asked.has(&REPLY) {
-        out.buffer(&REPLY, Direction::Reverse, text);
-    }
+    out.emit(&REPLY, Direction::Reverse, text);
 }
 
 /// Whether a reply of this code may be to a command: some codes are of few commands (RFC 959, section 5.4; RFC 2228; RFC 2428).

@@ -150,9 +150,7 @@ fn head(start: &[u8], headers: &Headers) -> Vec<u8> {
 /// Hands on the next bytes of a body, none at its end.
 pub(super) fn body(side: Direction, bytes: &[u8], out: &mut dyn Out) {
     let buffer = if side == Direction::Forward { &REQUEST_BODY } else { &RESPONSE_BODY };
-    if out.asked().has(buffer) {
-        out.buffer(buffer, side, bytes);
-    }
+    out.emit(buffer, side, bytes);
 }
 
 /// The headers as rules see them: one line for each name.

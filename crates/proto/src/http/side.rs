@@ -69,15 +69,11 @@ impl Side {
     /// Begins a message with its first line.
     pub(super) fn begin(&mut self, id: u32, line: &[u8], out: &mut dyn Out) {
         let asked = out.asked();
-        if asked.has_buffers() {
-            let buffer = match self.direction {
-                Direction::Forward => &buffers::REQUEST_LINE,
-                Direction::Reverse => &buffers::RESPONSE_LINE,
-            };
-            if asked.has(buffer) {
-                out.buffer(buffer, self.direction, line);
-            }
-        }
+        let buffer = match self.direction {
+            Direction::Forward => &buffers::REQUEST_LINE,
+            Direction::Reverse => &buffers::RESPONSE_LINE,
+        };
+        out.emit(buffer, self.direction, line);
         self.is_raw = asked.has(&buffers::HEADER_RAW);
         self.current = id;
         self.blank = 0;

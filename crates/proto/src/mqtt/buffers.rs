@@ -47,13 +47,12 @@ static OF_CONNECT: [(&Buffer, usize); 5] = [
 /// Hands on the texts of a message that `side` sent, as far as it was read. Payloads are those of the message: its fields have
 /// only their first bytes.
 pub(super) fn hand_on(message: &Message<'_>, own: &Exchange, side: Direction, out: &mut dyn Out) {
-    let asked = out.asked();
-    if !asked.has_buffers() {
+    if !out.asked().has_buffers() {
         return;
     }
     let mut give = |buffer: &'static Buffer, bytes: Option<&[u8]>| {
-        if let Some(bytes) = bytes.filter(|_| asked.has(buffer)) {
-            out.buffer(buffer, side, bytes);
+        if let Some(bytes) = bytes {
+            out.emit(buffer, side, bytes);
         }
     };
     let text = |at: usize| own.values.get(at).and_then(bytes);

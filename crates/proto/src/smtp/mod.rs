@@ -450,9 +450,7 @@ impl Smtp {
                 }
                 if !rest.is_empty() || self.hello.helo.is_none() {
                     self.hello.helo = Some(rest.to_vec());
-                    if out.asked().has(&HELO) {
-                        out.buffer(&HELO, Direction::Forward, rest);
-                    }
+                    out.emit(&HELO, Direction::Forward, rest);
                 }
                 Asked::Hello
             }
@@ -462,18 +460,14 @@ impl Smtp {
                     self.begin(time);
                     self.transaction.mail_from = Some(steps.to_vec());
                     early!(out, SMTP, mail_from = steps);
-                    if out.asked().has(&MAIL_FROM) {
-                        out.buffer(&MAIL_FROM, Direction::Forward, steps);
-                    }
+                    out.emit(&MAIL_FROM, Direction::Forward, steps);
                     Asked::Mail
                 }
                 None => Asked::Other,
             },
             b"RCPT" => match parameter(text, b"TO") {
                 Some(steps) => {
-                    if out.asked().has(&RCPT_TO) {
-                        out.buffer(&RCPT_TO, Direction::Forward, steps);
-                    }
+                    out.emit(&RCPT_TO, Direction::Forward, steps);
                     self.recipient(steps, time, out);
                     Asked::Recipient
                 }

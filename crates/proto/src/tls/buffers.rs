@@ -1,8 +1,9 @@
 //! The texts of a handshake that rules search.
 
 use super::certificate::Certificate;
-use super::hello::{ClientHello, Random, ServerHello, md5};
+use super::hello::{ClientHello, Random, ServerHello};
 use super::over::Over;
+use crate::early::emit_fingerprint;
 use crate::{Asked, Buffer, Out};
 use weir_wire::Direction;
 
@@ -77,27 +78,20 @@ static OF_FIRST: [&Buffer; 5] =
 
 /// Emits the buffers of a client hello.
 pub(super) fn client_hello(hello: &ClientHello, over: Over, side: Direction, out: &mut dyn Out) {
-    let asked = out.asked();
-    if asked.has(&SNI) {
-        hello.server_names.iter().for_each(|name| out.buffer(&SNI, side, name));
-    }
-    if asked.has(&ALPN) {
-        hello.alpn.iter().for_each(|protocol| out.buffer(&ALPN, side, protocol));
-    }
+    hello.server_names.iter().for_each(|name| out.emit(&SNI, side, name));
+    hello.alpn.iter().for_each(|protocol| out.emit(&ALPN, side, protocol));
     random(hello.random, over, side, out);
-    fingerprint([&JA3, &JA3_TEXT], || hello.ja3(), side, out);
-    if asked.has(&JA4) {
+    emit_fingerprint([&JA3, &JA3_TEXT], || hello.ja3().into_bytes(), side, out);
+    if out.asked().has(&JA4) {
         out.buffer(&JA4, side, hello.ja4(over.letter()).as_bytes());
     }
 }
 
 /// Emits the buffers of a server hello.
 pub(super) fn server_hello(hello: &ServerHello, over: Over, side: Direction, out: &mut dyn Out) {
-    if out.asked().has(&ALPN) {
-        hello.alpn.iter().for_each(|protocol| out.buffer(&ALPN, side, protocol));
-    }
+    hello.alpn.iter().for_each(|protocol| out.emit(&ALPN, side, protocol));
     random(hello.random, over, side, out);
-    fingerprint([&JA3S, &JA3S_TEXT], || hello.ja3s(), side, out);
+    emit_fingerprint([&JA3S, &JA3S_TEXT], || hello.ja3s().into_bytes(), side, out);
 }
 
 /// Emits the random bytes of a hello. Rules for them are about TLS alone.
@@ -106,29 +100,7 @@ fn random(random: Option<Random>, over: Over, side: Direction, out: &mut dyn Out
     let [a, b, c, d, bytes @ ..] = &random;
     for (buffer, part) in [(&RANDOM, &random[..]), (&RANDOM_TIME, &[*a, *b, *c, *d]), (&RANDOM_BYTES, bytes)]
     {
-        if out.asked().has(buffer) {
-            out.buffer(buffer, side, part);
-        }
-    }
-}
-
-/// Emits a text and the MD5 of it, as far as they are asked for.
-fn fingerprint(
-    [hash, text]: [&'static Buffer; 2],
-    value: impl Fn() -> String,
-    side: Direction,
-    out: &mut dyn Out,
-) {
-    let asked = out.asked();
-    if !asked.has(hash) && !asked.has(text) {
-        return;
-    }
-    let value = value();
-    if asked.has(hash) {
-        out.buffer(hash, side, md5(&value).as_bytes());
-    }
-    if asked.has(text) {
-        out.buffer(text, side, value.as_bytes());
+        out.emit(buffer, side, part);
     }
 }
 
@@ -139,25 +111,17 @@ pub(super) fn read_first(asked: Asked) -> bool {
 
 /// Emits a certificate as it was sent.
 pub(super) fn sent(certificate: &[u8], side: Direction, out: &mut dyn Out) {
-    if out.asked().has(&CERTIFICATES) {
-        out.buffer(&CERTIFICATES, side, certificate);
-    }
+    out.emit(&CERTIFICATES, side, certificate);
 }
 
 /// Emits the buffers of a side's first certificate. A malformed one has a fingerprint only.
 pub(super) fn first(certificate: &Certificate, side: Direction, out: &mut dyn Out) {
-    let asked = out.asked();
-    let mut give = |buffer: &'static Buffer, text: &[u8]| {
-        if asked.has(buffer) {
-            out.buffer(buffer, side, text);
-        }
-    };
-    give(&CERT_FINGERPRINT, certificate.sha1.as_bytes());
+    out.emit(&CERT_FINGERPRINT, side, certificate.sha1.as_bytes());
     let Some(content) = &certificate.content else { return };
-    give(&CERT_SUBJECT, content.subject_line.as_bytes());
-    give(&CERT_ISSUER, content.issuer_line.as_bytes());
-    give(&CERT_SERIAL, content.serial_pairs.as_bytes());
-    content.names.iter().for_each(|name| give(&SUBJECT_ALT_NAME, name));
+    out.emit(&CERT_SUBJECT, side, content.subject_line.as_bytes());
+    out.emit(&CERT_ISSUER, side, content.issuer_line.as_bytes());
+    out.emit(&CERT_SERIAL, side, content.serial_pairs.as_bytes());
+    content.names.iter().for_each(|name| out.emit(&SUBJECT_ALT_NAME, side, name));
 }
 
 #[cfg(test)]
