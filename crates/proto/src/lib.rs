@@ -46,6 +46,7 @@
     deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
 )]
 
+mod alert;
 mod anomaly;
 mod ber;
 mod columns;
@@ -116,6 +117,7 @@ pub mod work;
 mod work;
 mod xmpp;
 
+pub use alert::{ALERT, Alert, AlertPlace};
 pub use anomaly::{ANOMALY, Anomaly, ZeekLog, is_no_event, odd_packet, odd_segment, zeek_log};
 pub use columns::Columns;
 pub use dns::DNS;
@@ -249,7 +251,8 @@ pub static SITE: [(&str, &str); 3] = [("http", "host"), ("tls", "server_name"), 
 
 /// Tables that many protocols share.
 pub static SHARED_TABLES: &[&Table] = &[
-    &ANOMALY, //
+    &ALERT, //
+    &ANOMALY,
     &FILES,
     &STREAM,
     &STREAM_SAMPLE,
@@ -278,7 +281,7 @@ pub(crate) static ANNOUNCED: &[&Protocol] =
 
 /// The tables that may have records of flows that other flows announce.
 pub fn announced_tables() -> impl Iterator<Item = &'static Table> {
-    [&ANOMALY, &FILES]
+    [&ALERT, &ANOMALY, &FILES]
         .into_iter()
         .chain(ANNOUNCED.iter().flat_map(|protocol| protocol.tables.iter().copied()))
 }

@@ -1,0 +1,275 @@
+//! Alerts: what the rules of Suricata found in packets, streams and transactions. The engine emits them.
+
+use crate::{Kind, Privacy, Record, Table, Value, field, record};
+use weir_wire::{Direction, Time};
+
+/// Rules that matched in a packet, a stream or a transaction.
+pub static ALERT: Table = Table {
+    name: "alert",
+    help: "A rule matched in a packet, a stream or a transaction.",
+    zeek: "alert",
+    eve: "alert",
+    fields: &[
+        field("action", Kind::Word, "What was done with the packet: allowed, or blocked by a rule that drops or rejects.")
+            .zeek("action")
+            .eve("alert.action"),
+        field("gid", Kind::Uint, "Group of the rule.").zeek("gid").eve("alert.gid"),
+        field("sid", Kind::Uint, "Number of the rule in its group.").zeek("sid").eve("alert.signature_id"),
+        field("rev", Kind::Uint, "Revision of the rule.").zeek("rev").eve("alert.rev"),
+        field("signature", Kind::Text, "Message of the rule, at most 1,024 bytes.")
+            .zeek("signature")
+            .eve("alert.signature"),
+        field("category", Kind::Text, "Description of the rule's class, at most 1,024 bytes; none for a rule without a class.")
+            .zeek("category")
+            .eve("alert.category"),
+        field("severity", Kind::Uint, "Priority of the rule: 1 is the most important.")
+            .zeek("severity")
+            .eve("alert.severity"),
+        field(
+            "reference",
+            Kind::List(&Kind::Text),
+            "References of the rule, each a system and an identifier joined by a comma (cve,2021-44228); at most 64 of 1,024 bytes.",
+        )
+        .zeek("reference"),
+        // Suricata's events have an object here, which the log of events writes of these texts.
+        field(
+            "metadata",
+            Kind::List(&Kind::Text),
+            "Metadata of the rule, each a key and a value with a blank between them; at most 64 of 1,024 bytes.",
+        )
+        .zeek("metadata"),
+        field("direction", Kind::Word, "Direction of the packet in which the rule matched: to_server or to_client.")
+            .zeek("direction")
+            .eve("direction"),
+        field("app_proto", Kind::Word, "Protocol of the flow, by our name; none if it was not identified.")
+            .zeek("app_proto")
+            .eve("app_proto"),
+        field("tx_id", Kind::Uint, "Number of the transaction in the flow, from 0, if the rule matched in one.")
+            .zeek("tx_id")
+            .eve("tx_id"),
+        field("found_in", Kind::Word, "Where the rule matched: packet, stream or transaction.").zeek("found_in"),
+        field("payload", Kind::Text, "Bytes in which the rule matched, at most the first 4,096; none if there are none.")
+            .zeek("payload")
+            .eve("payload")
+            .privacy(Privacy::Content),
+    ],
+};
+
+/// Where a rule matched.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum AlertPlace {
+    /// In one packet.
+    Packet,
+    /// In the reassembled stream of one direction.
+    Stream,
+    /// In the buffers of a transaction.
+    Transaction,
+}
+
+impl AlertPlace {
+    /// The word in the table.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Packet => "packet",
+            Self::Stream => "stream",
+            Self::Transaction => "transaction",
+        }
+    }
+}
+
+/// A match of a rule.
+#[derive(Clone, Copy, Debug)]
+pub struct Alert<'a> {
+    /// `allowed` or `blocked`.
+    pub action: &'a str,
+    /// Group of the rule.
+    pub gid: u32,
+    /// Number of the rule in its group.
+    pub sid: u32,
+    /// Revision of the rule.
+    pub rev: u32,
+    /// Message of the rule; truncated to [`Alert::TEXT`] bytes.
+    pub message: &'a str,
+    /// Description of the rule's class, "" for none; truncated to [`Alert::TEXT`] bytes.
+    pub category: &'a str,
+    /// Priority of the rule: 1 is the most important.
+    pub severity: u8,
+    /// Systems and identifiers; the first [`Alert::PAIRS`] are in the record.
+    pub references: &'a [(Box<str>, Box<str>)],
+    /// Keys and values; the first [`Alert::PAIRS`] are in the record.
+    pub metadata: &'a [(Box<str>, Box<str>)],
+    /// Direction of the packet: forward is to the server.
+    pub direction: Direction,
+    /// Protocol of the flow, by our name.
+    pub app_proto: Option<&'a str>,
+    /// Number of the transaction in the flow, from 0.
+    pub transaction: Option<u64>,
+    /// Where the rule matched.
+    pub place: AlertPlace,
+    /// The bytes in which it matched; truncated to [`Alert::PAYLOAD`] bytes.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Alert<'a> {
+    /// Maximum length in bytes of a message, of a category, and of a pair with the sign between its parts.
+    pub const TEXT: usize = 1024;
+    /// Maximum number of references, and of pairs of metadata.
+    pub const PAIRS: usize = 64;
+    /// Maximum length of the payload in bytes.
+    pub const PAYLOAD: usize = 4096;
+
+    /// The alert as a record.
+    pub fn record(&self, time: Time) -> Record<'a> {
+        record!(
+            ALERT,
+            time,
+            action = self.action,
+            gid = self.gid,
+            sid = self.sid,
+            rev = self.rev,
+            signature = truncated(self.message),
+            category = Some(truncated(self.category)).filter(|text| !text.is_empty()),
+            severity = self.severity,
+            reference = pairs(self.references, ','),
+            metadata = pairs(self.metadata, ' '),
+            direction = match self.direction {
+                Direction::Forward => "to_server",
+                Direction::Reverse => "to_client",
+            },
+            app_proto = self.app_proto,
+            tx_id = self.transaction,
+            found_in = self.place.word(),
+            payload = Some(self.payload.get(..Self::PAYLOAD).unwrap_or(self.payload))
+                .filter(|bytes| !bytes.is_empty()),
+        )
+    }
+}
+
+/// The first [`Alert::TEXT`] bytes of a text, in whole characters.
+fn truncated(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(Alert::TEXT)).unwrap_or(text)
+}
+
+/// The first [`Alert::PAIRS`] pairs as texts, each joined by a sign.
+fn pairs(pairs: &[(Box<str>, Box<str>)], sign: char) -> Value<'static> {
+    let joined = |(key, value): &(Box<str>, Box<str>)| {
+        let mut text = format!("{key}{sign}{value}");
+        text.truncate(truncated(&text).len());
+        text
+    };
+    Value::list(pairs.iter().take(Alert::PAIRS).map(joined))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(key: &str, value: &str) -> (Box<str>, Box<str>) {
+        (key.into(), value.into())
+    }
+
+    const PLAIN: Alert<'_> = Alert {
+        action: "allowed",
+        gid: 1,
+        sid: 2_009_187,
+        rev: 4,
+        message: "a message",
+        category: "",
+        severity: 3,
+        references: &[],
+        metadata: &[],
+        direction: Direction::Reverse,
+        app_proto: None,
+        transaction: None,
+        place: AlertPlace::Packet,
+        payload: b"",
+    };
+
+    #[test]
+    fn a_record_has_the_values_of_the_rule_and_of_the_place() {
+        let references = [pair("cve", "2021-44228"), pair("url", "example.org/a,b")];
+        let metadata = [pair("created_at", "2021_12_10"), pair("policy", "balanced-ips drop")];
+        let alert = Alert {
+            category: "Attempted User Privilege Gain",
+            references: &references,
+            metadata: &metadata,
+            app_proto: Some("http"),
+            transaction: Some(0),
+            place: AlertPlace::Transaction,
+            payload: b"\0\xff",
+            ..PLAIN
+        };
+        let record = alert.record(Time(7));
+        assert_eq!((record.table.name, record.time), ("alert", Time(7)));
+        let list = |texts: [&'static str; 2]| Value::list(texts);
+        for (field, value) in [
+            ("action", "allowed".into()),
+            ("gid", Value::Uint(1)),
+            ("sid", Value::Uint(2_009_187)),
+            ("rev", Value::Uint(4)),
+            ("signature", "a message".into()),
+            ("category", "Attempted User Privilege Gain".into()),
+            ("severity", Value::Uint(3)),
+            ("reference", list(["cve,2021-44228", "url,example.org/a,b"])),
+            ("metadata", list(["created_at 2021_12_10", "policy balanced-ips drop"])),
+            ("direction", "to_client".into()),
+            ("app_proto", "http".into()),
+            ("tx_id", Value::Uint(0)),
+            ("found_in", "transaction".into()),
+            ("payload", Value::from(&b"\0\xff"[..])),
+        ] {
+            assert_eq!(*record.get(field), value, "{field}");
+        }
+    }
+
+    #[test]
+    fn what_an_alert_lacks_has_no_value() {
+        let record = PLAIN.record(Time(0));
+        for field in ["category", "reference", "metadata", "app_proto", "tx_id", "payload"] {
+            assert!(record.get(field).is_none(), "{field}");
+        }
+        let forward = Alert { direction: Direction::Forward, place: AlertPlace::Stream, ..PLAIN };
+        let record = forward.record(Time(0));
+        assert_eq!(
+            (record.get("direction"), record.get("found_in")),
+            (&"to_server".into(), &"stream".into())
+        );
+    }
+
+    #[test]
+    fn texts_lists_and_payload_are_truncated_in_whole_characters() {
+        // The limit is within the last of these characters of two bytes.
+        let message = format!("a{}", "é".repeat(4_000));
+        let many = vec![pair("key", &message); 200];
+        let payload = [7; 5_000];
+        let alert = Alert {
+            message: &message,
+            category: &message,
+            references: &many,
+            metadata: &many,
+            payload: &payload,
+            ..PLAIN
+        };
+        let record = alert.record(Time(0));
+        let text = |field: &str| match record.get(field) {
+            Value::Text(text) => text.len(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([text("signature"), text("category"), text("payload")], [1_023, 1_023, 4_096]);
+        for field in ["reference", "metadata"] {
+            let Value::List(values) = record.get(field) else { panic!("{field}") };
+            assert_eq!(values.len(), Alert::PAIRS);
+            assert!(
+                values.iter().all(|value| *value == format!("{}", &many_text(field, &message)).into()),
+                "{field}"
+            );
+        }
+    }
+
+    fn many_text(field: &str, message: &str) -> String {
+        let sign = if field == "reference" { ',' } else { ' ' };
+        let text = format!("key{sign}{message}");
+        // `key`, the sign and `a` are five bytes: a character begins at each odd place from there.
+        text[..1_023].to_owned()
+    }
+}
