@@ -200,6 +200,13 @@ pub fn early_fields() -> impl Iterator<Item = (&'static Table, &'static Field)> 
     tables().flat_map(of_table)
 }
 
+/// Takes note that the next buffers of `side` belong to the transaction with this number, if any buffer is asked for.
+pub(crate) fn begin_transaction(side: Direction, number: u64, out: &mut dyn Out) {
+    if out.asked().has_buffers() {
+        out.transaction(side, number);
+    }
+}
+
 /// Emits a text and its MD5 in lower-case hexadecimal digits, each if it is asked for. The text is made only then.
 pub(crate) fn emit_fingerprint(
     [hash, text]: [&'static Buffer; 2],

@@ -16,6 +16,7 @@ mod transaction;
 mod uri;
 mod waiting;
 
+use crate::early::begin_transaction;
 use crate::file::Files;
 use crate::{Out, Parser, Protocol, Setup, Step, Transport, tunnel};
 use body::{Body, Ranges};
@@ -451,6 +452,7 @@ impl Http {
         let allowance = self.flow.files.allowance();
         let id = self.flow.answering(time, out);
         self.response.current = id;
+        begin_transaction(Direction::Reverse, id.into(), out);
         if let Some(transaction) = self.flow.transaction(id) {
             transaction.is_begun = true;
             transaction.at.add(out.both().only(Direction::Reverse));

@@ -24,11 +24,38 @@ pub(crate) struct Collected {
     pub fields: Vec<(&'static Table, &'static str, Value<'static>)>,
     /// Values of buffers; pieces are joined.
     pub buffers: Vec<(&'static Buffer, Direction, Vec<u8>)>,
+    /// What each side has emitted, in order.
+    pub emissions: [Vec<Emission>; 2],
     /// Buffers whose last value may have more pieces.
     open: Vec<(&'static Buffer, Direction, usize)>,
 }
 
+/// What a side emits beside bytes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Emission {
+    /// The next buffers belong to the transaction with this number.
+    Transaction(u64),
+    /// A value of the buffer with this name.
+    Value(&'static str),
+}
+
 impl Collected {
+    /// The values of a buffer that a side sent, each with the number of its transaction.
+    pub fn numbered(&self, name: &str, side: Direction) -> Vec<(u64, String)> {
+        let mut values = self.buffers.iter().filter(|(_, of, _)| *of == side);
+        let (mut number, mut found) = (0, Vec::new());
+        for emission in &self.emissions[side as usize] {
+            match emission {
+                Emission::Transaction(next) => number = *next,
+                Emission::Value(of) => {
+                    let (.., bytes) = values.next().unwrap();
+                    found.extend((*of == name).then(|| (number, lossless(bytes).to_string())));
+                }
+            }
+        }
+        found
+    }
+
     /// The content of each file that is no message as a whole, in order of the first bytes.
     pub fn parts(&self) -> Vec<&[u8]> {
         let is_message = |id: u64| {
@@ -72,12 +99,27 @@ impl Out for Collected {
             Some(at) => self.buffers[self.open[at].2].2.extend_from_slice(bytes),
             None if buffer.is_stream && bytes.is_empty() => {}
             None => {
+                self.emissions[side as usize].push(Emission::Value(buffer.name));
                 if buffer.is_stream {
                     self.open.push((buffer, side, self.buffers.len()));
                 }
                 self.buffers.push((buffer, side, bytes.to_vec()));
             }
         }
+    }
+
+    fn transaction(&mut self, side: Direction, number: u64) {
+        assert!(self.asked.has_buffers(), "a number without a buffer");
+        let emissions = &mut self.emissions[side as usize];
+        let last = emissions.iter().rev().find_map(|emission| match emission {
+            Emission::Transaction(number) => Some(*number),
+            Emission::Value(_) => None,
+        });
+        if last != Some(number) {
+            // Pieces of another transaction are not joined.
+            self.open.retain(|(_, of, _)| *of != side);
+        }
+        emissions.push(Emission::Transaction(number));
     }
 
     fn expect(&mut self, expected: Expected) {
@@ -442,6 +484,7 @@ fn early_fields_and_buffers_are_those_of_the_records() {
                 buffers
             };
             assert_eq!(sorted(&cut), sorted(&whole_talk), "{path} in pieces of {size}");
+            assert_eq!(cut.emissions, whole_talk.emissions, "{path} in pieces of {size}");
         }
     }
     for table in ["smtp", "http", "ftp_command", "tls", "dns", "ssh", "sip", "irc"] {
@@ -452,6 +495,111 @@ fn early_fields_and_buffers_are_those_of_the_records() {
     assert!(unlisted.is_empty() && fields_seen.len() * 10 > listed.len() * 9, "{unlisted:?}");
     let unseen: Vec<_> = buffers().map(|buffer| buffer.name).filter(|name| !seen.contains(name)).collect();
     assert!(unseen.is_empty(), "{unseen:?}");
+}
+
+/// Transactions are numbered in order of arrival: requests and responses of HTTP, commands and replies of FTP and SMB share
+/// one, a mail has one, and so has each message of the others.
+#[test]
+fn transactions_are_numbered() {
+    use Direction::{Forward, Reverse};
+    let cases = [
+        ("http", 80, "pipeline", "http.uri.raw", Forward, "0 /a%20b?x=%31 | 1 /large | 2 /none | 3 /last"),
+        ("http", 80, "pipeline", "http.stat_code", Reverse, "0 200 | 1 200 | 2 304 | 3 404"),
+        (
+            "http",
+            80,
+            "upload",
+            "http.response_line",
+            Reverse,
+            "0 HTTP/1.1 100 Continue | 0 HTTP/1.1 201 Created",
+        ),
+        (
+            "dns",
+            53,
+            "session",
+            "dns.query",
+            Forward,
+            "0 www.Example.ORG | 2 nobody.example.org | 3 no.example.org | 6 lost.example.org",
+        ),
+        (
+            "dns",
+            53,
+            "session",
+            "dns.queries.rrname",
+            Reverse,
+            "1 www.Example.ORG | 4 no.example.org | 5 nobody.example.org | 7 www.Example.ORG",
+        ),
+        // The greeting is number 0.
+        (
+            "ftp",
+            21,
+            "session",
+            "ftp.command",
+            Forward,
+            "1 USER | 2 PASS | 3 PWD | 4 CWD | 5 PASV | 6 SIZE | 7 RETR | 8 EPSV | 9 NLST | 10 CDUP | 11 PORT | 12 STOR",
+        ),
+        (
+            "ftp",
+            21,
+            "session",
+            "ftp.completion_code",
+            Reverse,
+            "0 220 | 0 220 | 1 331 | 2 230 | 2 230 | 3 257 | 4 250 | 5 227 | 6 213 | 7 150 | 7 226 | 8 229 | 9 150 | 9 226 | 10 250 | 11 200 | 12 150 | 12 226 | 13 200",
+        ),
+        ("smtp", 25, "mail", "smtp.helo", Forward, "0 client.example.org"),
+        (
+            "smtp",
+            25,
+            "mail",
+            "smtp.rcpt_to",
+            Forward,
+            "0 <bob@example.net> | 0 <eve@example.net> | 1 <alice@example.org>",
+        ),
+        (
+            "smtp",
+            25,
+            "reset",
+            "smtp.mail_from",
+            Forward,
+            "0 <first@b.example> | 1 <second@b.example> | 2 <third@b.example>",
+        ),
+        ("mqtt", 1883, "exactly-once", "mqtt.publish.topic", Forward, "3 a/b | 14 last | 15 never"),
+        ("mqtt", 1883, "exactly-once", "mqtt.publish.topic", Reverse, "8 a/c"),
+        ("snmp", 161, "session", "snmp.community", Forward, "0 public | 2 public | 4 private | 6 public"),
+        ("rfb", 5900, "none", "rfb.name", Reverse, "5 kiosk"),
+        (
+            "websocket",
+            80,
+            "frames",
+            "websocket.payload",
+            Reverse,
+            "0 welcome | 2 ping | 4 first part\nsecond part\nlast part\n",
+        ),
+        ("sip", 5060, "call", "sip.method", Forward, "0 INVITE | 2 INVITE"),
+        ("sip", 5060, "call", "sip.stat_code", Reverse, "1 100 | 3 180 | 4 200"),
+        ("smb", 445, "files", "smb.share", Forward, "3 \\\\srv\\docs | 4 \\\\srv\\none"),
+    ];
+    for (protocol, port, case, buffer, side, expected) in cases {
+        let mut all = talks(protocol, port).into_iter();
+        let (_, talk) = all.find(|(path, _)| path.file_stem().is_some_and(|stem| stem == case)).unwrap();
+        let found = talk.asked(whole).numbered(buffer, side);
+        let found: Vec<_> = found.iter().map(|(number, text)| format!("{number} {text}")).collect();
+        let found = found.join(" | ");
+        assert!(found.starts_with(expected), "{protocol} {case} {buffer}: {found}");
+    }
+}
+
+/// The number of a response of SMB is that of its command, although no buffer has bytes of it.
+#[test]
+fn responses_have_the_numbers_of_their_commands() {
+    let mut all = talks("smb", 445).into_iter();
+    let (_, talk) = all.find(|(path, _)| path.ends_with("files.talk")).unwrap();
+    let emitted = talk.asked(whole);
+    let numbers = emitted.emissions[1].iter().map(|emission| match emission {
+        Emission::Transaction(number) => *number,
+        Emission::Value(name) => panic!("{name}"),
+    });
+    assert_eq!(numbers.take(5).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod buffers;
 mod fields;
 mod resync;
 
+use crate::early::begin_transaction;
 use crate::frames::{Frames, Size};
 use crate::sought::{Found, Sought};
 use crate::work::looked_at;
@@ -384,6 +385,8 @@ struct Side {
 
 #[derive(Default)]
 struct Mqtt {
+    /// Number of messages of both sides.
+    messages: u64,
     version: Option<u8>,
     client: Side,
     server: Side,
@@ -527,6 +530,8 @@ impl Mqtt {
         if message.read(&mut own, bytes).is_none() {
             emitted.push("malformed_traffic");
         }
+        begin_transaction(chunk.direction, self.messages, out);
+        self.messages += 1;
         buffers::hand_on(&message, &own, chunk.direction, out);
         own.id = message.id;
         if kind == KIND_PUBLISH && variable.len() < bytes {

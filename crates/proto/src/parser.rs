@@ -173,6 +173,12 @@ pub trait Out {
     /// piece, see [`Buffer::is_stream`].
     fn buffer(&mut self, _buffer: &'static Buffer, _side: Direction, _bytes: &[u8]) {}
 
+    /// Takes note that the buffers of `side` belong to the transaction with this number, until the next call for the side.
+    /// Without a call they belong to transaction 0. Each protocol of a flow numbers its transactions from 0 in order of
+    /// arrival; a request and its response share a number where the protocol joins them. A parser calls it before the first
+    /// buffer of a message, if any buffer is [asked for](Out::asked), perhaps again with an equal number.
+    fn transaction(&mut self, _side: Direction, _number: u64) {}
+
     /// Emits bytes of a buffer if it is [asked for](Out::asked): for parsers that have the bytes at hand. Where bytes must be
     /// made, a parser asks first.
     fn emit(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {

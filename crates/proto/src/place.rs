@@ -223,6 +223,11 @@ macro_rules! pass_on {
             $out.buffer(buffer, side, bytes);
         }
 
+        fn transaction(&mut self, side: Direction, number: u64) {
+            let $self = self;
+            $out.transaction(side, number);
+        }
+
         fn expect(&mut self, expected: Expected) {
             let $self = self;
             $out.expect(expected);

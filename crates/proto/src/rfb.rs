@@ -1,6 +1,7 @@
 //! RFB, the protocol of VNC (RFC 6143): versions, security and the parameters of the desktop, up to the first message after
 //! them. Challenges and their answers are skipped.
 
+use crate::early::begin_transaction;
 use crate::{
     Buffer, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, Value, field, record,
 };
@@ -169,6 +170,8 @@ struct Rfb {
     offered: Option<String>,
     reason: Option<Vec<u8>>,
     is_done: bool,
+    /// Number of messages of both sides.
+    messages: u64,
 }
 
 /// What follows a message.
@@ -329,6 +332,8 @@ impl Parser for Rfb {
                 return if unread > MAX_HELD { self.finish(out) } else { Step::Next };
             }
             let message: Vec<u8> = held.drain(..size).collect();
+            begin_transaction(side, self.messages, out);
+            self.messages += 1;
             let then = self.take(&message);
             if let Then::Read(next) = then {
                 self.next = next;

@@ -1,5 +1,6 @@
 //! The parser of a flow, identified by payload.
 
+use crate::early::begin_transaction;
 use crate::elsewhere::may_be;
 use crate::home::{Home, Kind};
 use crate::identified::is_only_identified;
@@ -529,6 +530,10 @@ impl Session {
                 self.enter_new(protocol, &setup());
             }
             None => self.state = State::Probing(Vec::new()),
+        }
+        // The next protocol has its own numbers.
+        for side in [Direction::Forward, Direction::Reverse] {
+            begin_transaction(side, 0, out);
         }
         let read = chunk.data.len().saturating_sub(unread);
         let rest = chunk.data.get(read..).unwrap_or_default();

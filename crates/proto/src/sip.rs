@@ -4,7 +4,7 @@
 mod buffers;
 mod sdp;
 
-use crate::early::early;
+use crate::early::{begin_transaction, early};
 use crate::line::Lines;
 use crate::work::looked_at;
 use crate::{
@@ -418,6 +418,8 @@ struct Sip {
     /// The ways of requests that nothing answers, by the name of the call: they are part of the way of its next request.
     unanswered: VecDeque<Unanswered>,
     wrong: u32,
+    /// Number of messages that have begun, of both sides.
+    begun: u64,
 }
 
 /// Number of consecutive foreign lines after which the flow is given up.
@@ -572,6 +574,10 @@ impl Sip {
                 true => out.more(data.len()),
                 false => out.message(data.len()),
             };
+        }
+        if !is_within && side.message.is_some() {
+            begin_transaction(direction, self.begun, out);
+            self.begun += 1;
         }
         side.hand_on(direction, out);
         if let Some((name, detail)) = emitted {

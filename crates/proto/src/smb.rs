@@ -13,6 +13,7 @@ mod smb1;
 mod smb2;
 mod waiting;
 
+use crate::early::begin_transaction;
 use crate::file::{About, File, Files};
 use crate::frames::{Frames, Size};
 use crate::work::looked_at;
@@ -301,6 +302,8 @@ struct Tree {
 
 /// A command without a response so far.
 struct Request {
+    /// Its number in the connection, from 0, by the order of arrival.
+    number: u64,
     time: Time,
     /// Its bytes, and those of the response.
     at: Span,
@@ -364,6 +367,8 @@ struct Smb {
     server: Side,
     files: Files,
     emitted: u64,
+    /// Number of commands that have begun, and of responses without one.
+    begun: u64,
     dialect: Option<Vec<u8>>,
     waiting: Waiting,
     trees: BTreeMap<u64, Tree>,
@@ -380,6 +385,7 @@ impl Smb {
             server: Side::default(),
             files: Files::new(setup),
             emitted: 0,
+            begun: 0,
             dialect: None,
             waiting: Waiting::default(),
             trees: BTreeMap::new(),
@@ -529,7 +535,16 @@ impl Smb {
 
     /// A new row.
     fn request(key: Key, time: Time) -> Request {
-        Request { time, at: Span::default(), key, values: Value::absent(SMB.fields.len()), what: What::Other }
+        let values = Value::absent(SMB.fields.len());
+        Request { number: 0, time, at: Span::default(), key, values, what: What::Other }
+    }
+
+    /// Numbers a command that begins, or a response whose command is not known.
+    fn begin(&mut self, side: Direction, out: &mut dyn Out) -> u64 {
+        let number = self.begun;
+        self.begun += 1;
+        begin_transaction(side, number, out);
+        number
     }
 
     /// Adds a waiting command. One of the same number has got its response, which was lost.

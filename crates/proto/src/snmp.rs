@@ -3,6 +3,7 @@
 //! Two tables: Suricata has a row for each message, Zeek a row for each flow.
 
 use crate::ber::{expect, integer, object, unsigned, value};
+use crate::early::begin_transaction;
 use crate::tls::hello::hex;
 use crate::{
     Buffer, Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
@@ -357,6 +358,8 @@ fn error(number: i64) -> String {
 /// The counts of the flow so far.
 #[derive(Default)]
 struct Snmp {
+    /// Number of messages of both sides.
+    messages: u64,
     first: Option<Time>,
     last: Time,
     version: u8,
@@ -414,6 +417,8 @@ impl Parser for Snmp {
         if message.count > MAX_VARIABLES as u64 {
             PROTOCOL.emit_anomaly("too_many_variables", direction, &[], time, out);
         }
+        begin_transaction(direction, self.messages, out);
+        self.messages += 1;
         for (buffer, text) in [(&COMMUNITY, message.community), (&USM, message.user)] {
             if let Some(text) = text {
                 out.emit(buffer, direction, text);

@@ -86,6 +86,10 @@ impl Out for Turning<'_> {
         self.0.buffer(buffer, other(side), bytes);
     }
 
+    fn transaction(&mut self, side: Direction, number: u64) {
+        self.0.transaction(other(side), number);
+    }
+
     fn expect(&mut self, expected: Expected) {
         self.0.expect(expected);
     }

@@ -2,6 +2,7 @@
 
 mod resync;
 
+use crate::early::begin_transaction;
 use crate::sought::{Found, Sought};
 use crate::work::looked_at;
 use crate::{
@@ -65,6 +66,8 @@ struct Websocket {
     server: Side,
     /// Whether a payload was compressed.
     compresses: bool,
+    /// Number of messages and control frames of both sides that have ended.
+    messages: u64,
 }
 
 #[derive(Default)]
@@ -98,7 +101,7 @@ impl Parser for Websocket {
             Direction::Reverse => &mut self.server,
         };
         if chunk.gap > 0 {
-            side.miss(chunk, out);
+            side.miss(chunk, &mut self.messages, out);
         }
         // Bytes that were held are read with the times of their arrival.
         let mut pieces = VecDeque::from([(chunk.time, Cow::Borrowed(chunk.data))]);
@@ -135,15 +138,15 @@ impl Parser for Websocket {
                     None => {}
                 }
                 self.compresses |= side.frame.as_ref().is_some_and(Frame::is_compressed);
-                side.emit(chunk.direction, Some(data.len() + behind), out);
+                side.emit(chunk.direction, Some(data.len() + behind), &mut self.messages, out);
             }
         }
         Step::Next
     }
 
     fn end(&mut self, _: Time, out: &mut dyn Out) {
-        self.client.emit(Direction::Forward, None, out);
-        self.server.emit(Direction::Reverse, None, out);
+        self.client.emit(Direction::Forward, None, &mut self.messages, out);
+        self.server.emit(Direction::Reverse, None, &mut self.messages, out);
     }
 
     fn memory(&self) -> usize {
@@ -188,7 +191,7 @@ impl Side {
     }
 
     /// Takes a gap. A frame that ends in it is emitted, and the next one is sought.
-    fn miss(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) {
+    fn miss(&mut self, chunk: &Chunk<'_>, messages: &mut u64, out: &mut dyn Out) {
         if let Some(frame) = &mut self.frame {
             let lost = chunk.gap.min(frame.length - frame.seen);
             frame.seen += lost;
@@ -196,7 +199,7 @@ impl Side {
             let is_found = lost == chunk.gap;
             if frame.seen == frame.length {
                 out.more(chunk.data.len());
-                self.finish(chunk.direction, out);
+                self.finish(chunk.direction, messages, out);
             }
             if is_found {
                 return;
@@ -238,7 +241,7 @@ impl Side {
 
     /// Emits a frame if it is complete, `unread` bytes before the end of the chunk, or if the rest will not arrive, without
     /// `unread`.
-    fn emit(&mut self, direction: Direction, unread: Option<usize>, out: &mut dyn Out) {
+    fn emit(&mut self, direction: Direction, unread: Option<usize>, messages: &mut u64, out: &mut dyn Out) {
         if self.frame.as_ref().is_none_or(|frame| frame.seen < frame.length && unread.is_some()) {
             return;
         }
@@ -246,38 +249,41 @@ impl Side {
             Some(unread) => out.message(unread),
             None => out.rest(direction),
         };
-        self.finish(direction, out);
+        self.finish(direction, messages, out);
     }
 
     /// Hands on the payload of a message with its last frame, or of a control frame, which may come between the frames of a
-    /// message (RFC 6455, 5.4). Bytes after a gap are not joined with those before it.
-    fn hand_on(&mut self, frame: &Frame, direction: Direction, out: &mut dyn Out) {
-        if !out.asked().has(&PAYLOAD) {
+    /// message (RFC 6455, 5.4). Bytes after a gap are not joined with those before it. A message has its number when it ends.
+    fn hand_on(&mut self, frame: &Frame, direction: Direction, messages: &mut u64, out: &mut dyn Out) {
+        let is_asked = out.asked().has(&PAYLOAD);
+        if !is_asked || !frame.is_control() && !frame.continues() {
             self.message = Vec::new();
-            return;
+        }
+        let is_last = frame.is_control() || frame.first & 0x80 != 0 || frame.missing > 0;
+        if is_last {
+            begin_transaction(direction, *messages, out);
+            *messages += 1;
         }
         if frame.is_control() {
             if !frame.payload.is_empty() {
-                out.buffer(&PAYLOAD, direction, &frame.payload);
+                out.emit(&PAYLOAD, direction, &frame.payload);
             }
             return;
         }
-        if !frame.continues() {
-            self.message.clear();
+        if is_asked {
+            let room = MAX_MESSAGE.saturating_sub(self.message.len());
+            self.message.extend(frame.payload.iter().take(room));
         }
-        let room = MAX_MESSAGE.saturating_sub(self.message.len());
-        self.message.extend(frame.payload.iter().take(room));
-        let is_last = frame.first & 0x80 != 0 || frame.missing > 0;
         if is_last && !self.message.is_empty() {
-            out.buffer(&PAYLOAD, direction, &std::mem::take(&mut self.message));
+            out.emit(&PAYLOAD, direction, &std::mem::take(&mut self.message));
         }
     }
 
     /// Emits the frame, as far as it has arrived.
-    fn finish(&mut self, direction: Direction, out: &mut dyn Out) {
+    fn finish(&mut self, direction: Direction, messages: &mut u64, out: &mut dyn Out) {
         let Some(mut frame) = self.frame.take() else { return };
         self.header.clear();
-        self.hand_on(&frame, direction, out);
+        self.hand_on(&frame, direction, messages, out);
         frame.payload.truncate(KEPT);
         let opcode = match frame.first & 15 {
             0 => Value::from("continuation"),

@@ -9,6 +9,7 @@ mod present;
 mod wire;
 mod words;
 
+use crate::early::begin_transaction;
 use crate::work::looked_at;
 use crate::{Heads, Out, Parser, Probe, Protocol, Setup, Span, Step, TCP, Table, Transport};
 use std::collections::{BTreeMap, VecDeque};
@@ -274,11 +275,12 @@ impl Dns {
         out: &mut dyn Out,
     ) {
         let emitted = emit::ParsedMessage { message, data, flavour: self.flavour };
-        if let Some(names) = self.flavour.names() {
-            buffers::hand_on(names, message, direction, out);
-        }
         let tx = self.count;
         self.count += 1;
+        if let Some(names) = self.flavour.names() {
+            begin_transaction(direction, tx, out);
+            buffers::hand_on(names, message, direction, out);
+        }
         if self.flavour.messages().is_some_and(|table| out.takes(table)) {
             out.record(emitted.message(time, tx));
         }

@@ -6,7 +6,7 @@ mod tables;
 
 pub(crate) use data::PROTOCOL as DATA;
 
-use crate::early::early;
+use crate::early::{begin_transaction, early};
 use crate::line::{Line, Lines};
 use crate::place::Nested;
 use crate::tls;
@@ -93,6 +93,8 @@ fn probe(heads: &Heads<'_>) -> Probe {
 /// A command and its result so far.
 #[derive(Debug, Default)]
 struct Command {
+    /// Its number in the connection, from 0; a greeting has one too.
+    number: u64,
     time: Time,
     /// Its bytes, and those of its replies.
     at: Span,
@@ -136,8 +138,8 @@ struct Ftp {
     /// The channel of the next transfer.
     channel: Option<Channel>,
     channels: u64,
-    /// Commands that were emitted.
-    transactions: u64,
+    /// Number of commands that have begun, the greeting included.
+    begun: u64,
     /// TLS in the tokens of `AUTH GSSAPI` (RFC 2228), as in GridFTP.
     tokens: Option<Box<dyn Parser>>,
     /// Replies are lost: what comes next may be the rest of one.
@@ -162,7 +164,7 @@ impl Ftp {
             directory: b".".to_vec(),
             channel: None,
             channels: 0,
-            transactions: 0,
+            begun: 0,
             tokens: None,
             lost: false,
             pipelines: false,
@@ -304,6 +306,7 @@ impl Ftp {
             self.flush_lost(time, out);
         }
         let mut command = Command {
+            number: self.next_number(),
             time,
             at,
             name,
@@ -311,6 +314,7 @@ impl Ftp {
             is_cut: line.is_cut,
             ..Command::default()
         };
+        begin_transaction(Direction::Forward, command.number, out);
         match command.name.as_slice() {
             b"USER" => self.user = Some(argument.to_vec()),
             b"ADAT" if !line.is_cut => self.token(argument, Direction::Forward, time, out),
@@ -405,6 +409,23 @@ impl Ftp {
         self.channel = Some(channel);
     }
 
+    /// The number of a command that begins.
+    fn next_number(&mut self) -> u64 {
+        let number = self.begun;
+        self.begun += 1;
+        number
+    }
+
+    /// The greeting, which stands for a command.
+    fn greeting(&mut self, time: Time) -> &mut Command {
+        let Self { greeting, begun, .. } = self;
+        greeting.get_or_insert_with(|| {
+            let number = *begun;
+            *begun += 1;
+            Command { number, time, ..Command::default() }
+        })
+    }
+
     /// Takes a line of a reply. Returns `true` if TLS begins after it.
     fn reply(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) -> bool {
         let at = out.message(line.unread);
@@ -429,6 +450,9 @@ impl Ftp {
             (None, _, _) if self.lost => return false,
             (None, _, _) => {
                 PROTOCOL.emit_anomaly("ftp_reply_without_code", Direction::Reverse, line.text, time, out);
+                if let Some(command) = self.waiting.front() {
+                    begin_transaction(Direction::Reverse, command.number, out);
+                }
                 hand_on_reply(None, line.text, out);
                 // A reply without a code still answers the command: later replies belong to later commands.
                 if let Some(mut command) = self.waiting.pop_front() {
@@ -445,18 +469,29 @@ impl Ftp {
             _ => text,
         };
         self.in_reply = (!is_last).then_some(code);
+        let number = code.iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0'));
+        let is_greeting = !self.greeted && matches!(number, 120 | 220 | 421);
+        let is_of_lost =
+            self.lost && self.waiting.front().is_some_and(|command| !may_answer(&code, &command.name));
+        let answers = match self.waiting.front() {
+            _ if is_greeting => Some(self.greeting(time).number),
+            Some(command) if !is_of_lost => Some(command.number),
+            _ => None,
+        };
+        if let Some(number) = answers {
+            begin_transaction(Direction::Reverse, number, out);
+        }
         hand_on_reply(digits.filter(|digits| *digits == code), text, out);
         if let (b"335" | b"235", Some(token), false) = (&code, text.strip_prefix(b"ADAT="), line.is_cut) {
             self.token(token, Direction::Reverse, time, out);
         }
-        let number = code.iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0'));
-        if self.lost && self.waiting.front().is_some_and(|command| !may_answer(&code, &command.name)) {
+        if is_of_lost {
             return false;
         }
-        let is_greeting = !self.greeted && matches!(number, 120 | 220 | 421);
         self.pipelines |= !is_greeting && self.waiting.len() > 1;
         let command = match (is_greeting, self.waiting.front_mut()) {
-            (true, _) => self.greeting.get_or_insert_with(|| Command { time, ..Command::default() }),
+            // Its number was given above.
+            (true, _) => self.greeting.get_or_insert_default(),
             (false, Some(command)) => command,
             (false, None) => {
                 if is_last
@@ -564,7 +599,7 @@ impl Ftp {
     }
 
     /// Emits a command with its replies.
-    fn emit_command(&mut self, command: &Command, time: Time, out: &mut dyn Out) {
+    fn emit_command(&self, command: &Command, time: Time, out: &mut dyn Out) {
         let is_hidden = command.name == b"PASS" && !self.is_guest();
         let argument = Some(&command.argument).filter(|argument| !is_hidden && !argument.is_empty());
         let is_replied = !command.lines.is_empty();
@@ -583,9 +618,8 @@ impl Ftp {
             dynamic_port = command.data.map(|data| data.responder.1),
             reply_received = if is_replied { "yes" } else { "no" },
             duration = if is_replied { Value::Duration(time.since(command.time)) } else { Value::None },
-            transaction = self.transactions,
+            transaction = command.number,
         );
-        self.transactions += 1;
         out.record(record.over(command.at));
     }
 

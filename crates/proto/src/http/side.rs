@@ -4,6 +4,7 @@ use super::body::Body;
 use super::message::{Head, Headers, RawLines, chomped};
 use super::transaction::Shared;
 use super::{PROTOCOL, buffers};
+use crate::early::begin_transaction;
 use crate::work::looked_at;
 use crate::{Anomaly, Out, Step};
 use weir_wire::{Direction, Time};
@@ -69,6 +70,7 @@ impl Side {
     /// Begins a message with its first line.
     pub(super) fn begin(&mut self, id: u32, line: &[u8], out: &mut dyn Out) {
         let asked = out.asked();
+        begin_transaction(self.direction, id.into(), out);
         let buffer = match self.direction {
             Direction::Forward => &buffers::REQUEST_LINE,
             Direction::Reverse => &buffers::RESPONSE_LINE,

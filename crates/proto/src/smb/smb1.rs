@@ -6,6 +6,7 @@ use super::{
     At, Begun, Fid, MAX_OPEN, Open, Request, Rest, SMB_MAPPING, Smb, Tree, What, bounded, hand_on_path,
     is_of_pipes, shown,
 };
+use crate::early::begin_transaction;
 use crate::{Out, Span, Value, record};
 use weir_wire::Time;
 use weir_wire::stream::Chunk;
@@ -208,6 +209,7 @@ impl Smb {
     ) -> Option<()> {
         let words = block.words;
         let mut request = Request::old(header, block, message, chunk.time);
+        request.number = self.begin(chunk.direction, out);
         let is_wide = header.flags & UNICODE != 0;
         let mut texts = Texts { message, at: block.begin, is_wide };
         match block.command {
@@ -355,12 +357,14 @@ impl Smb {
         let mut texts = Texts { message, at: block.begin, is_wide: header.flags & UNICODE != 0 };
         let key = Key::Message(header.id, u16::from(block.command) | OLD);
         let Some(mut request) = self.waiting.take(key) else {
+            self.begin(chunk.direction, out);
             if block.command == TREE_CONNECT && header.status == 0 {
                 let is_pipe = texts.narrow()? == b"IPC";
                 self.map(header.tree.into(), Tree { path: Vec::new(), is_pipe });
             }
             return Some(());
         };
+        begin_transaction(chunk.direction, request.number, out);
         request.at.add(out.here());
         request.old_status(header, chunk.time);
         let is_good = header.status == 0;

@@ -6,6 +6,7 @@ use super::{
     At, Begun, Fid, MAX_COMPOUND, MAX_OPEN, Open, RELATED, Request, Rest, SMB_MAPPING, Smb, Tree, What,
     hand_on_path, is_of_pipes, shown, smb1,
 };
+use crate::early::begin_transaction;
 use crate::{Out, Span, Value, record};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -132,6 +133,7 @@ impl Smb {
     ) -> Option<()> {
         let body = message.get(HEADER..)?;
         let mut request = Self::request(Key::Message(header.id, header.command), chunk.time);
+        request.number = self.begin(chunk.direction, out);
         request.set(At::Command, names::command(header.command));
         request.set(At::Session, header.session);
         request.set(At::Tree, header.tree);
@@ -291,9 +293,11 @@ impl Smb {
             asked.or_else(|| if is_negotiated { self.waiting.take_of(smb1::NEGOTIATE_KEY) } else { None });
         let body = message.get(HEADER..)?;
         let Some(mut request) = asked else {
+            self.begin(chunk.direction, out);
             self.learn(header, body);
             return Some(());
         };
+        begin_transaction(chunk.direction, request.number, out);
         request.at.add(out.here());
         request.status(header.status, chunk.time);
         if header.session != 0 {

@@ -4,7 +4,7 @@
 mod tables;
 mod waiting;
 
-use crate::early::early;
+use crate::early::{begin_transaction, early};
 use crate::file::Files;
 use crate::line::{Dotted, Line, Lines};
 use crate::mime::{self, Carrier, Message};
@@ -405,6 +405,11 @@ impl Smtp {
         }
     }
 
+    /// Assigns the next buffers of the client to the current transaction.
+    fn begin_buffers(&self, out: &mut dyn Out) {
+        begin_transaction(Direction::Forward, self.current.unwrap_or_default(), out);
+    }
+
     fn begin(&mut self, time: Time) {
         if !self.transaction.is_active {
             self.current = Some(self.transactions);
@@ -416,6 +421,7 @@ impl Smtp {
     fn command(&mut self, line: Line<'_>, time: Time, out: &mut dyn Out) {
         self.note(out.message(line.unread));
         self.number(line.text.trim_ascii_start());
+        self.begin_buffers(out);
         if line.is_cut {
             self.anomaly("MAX_COMMAND_LINE_LEN_EXCEEDED", Direction::Forward, line.text, time, out);
         }
@@ -458,6 +464,7 @@ impl Smtp {
                 Some(steps) => {
                     self.finish(out);
                     self.begin(time);
+                    self.begin_buffers(out);
                     self.transaction.mail_from = Some(steps.to_vec());
                     early!(out, SMTP, mail_from = steps);
                     out.emit(&MAIL_FROM, Direction::Forward, steps);
