@@ -453,6 +453,7 @@ impl Http {
         let id = self.flow.answering(time, out);
         self.response.current = id;
         begin_transaction(Direction::Reverse, id.into(), out);
+        out.side_is_complete(Direction::Reverse);
         if let Some(transaction) = self.flow.transaction(id) {
             transaction.is_begun = true;
             transaction.at.add(out.both().only(Direction::Reverse));
@@ -497,10 +498,10 @@ impl Http {
         } else {
             transaction.request_headers = headers;
         }
-        transaction.hand_on(&start, Direction::Forward, out);
         if std::mem::take(&mut side.is_raw) {
             out.buffer(&buffers::HEADER_RAW, Direction::Forward, b"");
         }
+        transaction.hand_on(&start, Direction::Forward, out);
         let has_body = side.body.is_some();
         if !has_body {
             transaction.is_asked = true;

@@ -37,6 +37,8 @@ pub(crate) enum Emission {
     Transaction(u64),
     /// A value of the buffer with this name.
     Value(&'static str),
+    /// The message has no more buffers.
+    Complete,
 }
 
 impl Collected {
@@ -51,9 +53,27 @@ impl Collected {
                     let (.., bytes) = values.next().unwrap();
                     found.extend((*of == name).then(|| (number, lossless(bytes).to_string())));
                 }
+                Emission::Complete => {}
             }
         }
         found
+    }
+
+    /// The numbers of the transactions of a side, each with a mark for each time that its buffers were complete.
+    pub fn outline(&self, side: Direction) -> String {
+        let (mut outline, mut last) = (Vec::new(), None);
+        for emission in &self.emissions[side as usize] {
+            match emission {
+                Emission::Transaction(number) if last == Some(*number) => {}
+                Emission::Transaction(number) => {
+                    outline.push(format!(" {number}"));
+                    last = Some(*number);
+                }
+                Emission::Value(_) => {}
+                Emission::Complete => outline.push("!".to_owned()),
+            }
+        }
+        outline.concat().trim_start().to_owned()
     }
 
     /// The content of each file that is no message as a whole, in order of the first bytes.
@@ -113,13 +133,17 @@ impl Out for Collected {
         let emissions = &mut self.emissions[side as usize];
         let last = emissions.iter().rev().find_map(|emission| match emission {
             Emission::Transaction(number) => Some(*number),
-            Emission::Value(_) => None,
+            Emission::Value(_) | Emission::Complete => None,
         });
         if last != Some(number) {
             // Pieces of another transaction are not joined.
             self.open.retain(|(_, of, _)| *of != side);
         }
         emissions.push(Emission::Transaction(number));
+    }
+
+    fn side_is_complete(&mut self, side: Direction) {
+        self.emissions[side as usize].push(Emission::Complete);
     }
 
     fn expect(&mut self, expected: Expected) {
@@ -595,11 +619,55 @@ fn responses_have_the_numbers_of_their_commands() {
     let mut all = talks("smb", 445).into_iter();
     let (_, talk) = all.find(|(path, _)| path.ends_with("files.talk")).unwrap();
     let emitted = talk.asked(whole);
-    let numbers = emitted.emissions[1].iter().map(|emission| match emission {
-        Emission::Transaction(number) => *number,
-        Emission::Value(name) => panic!("{name}"),
-    });
-    assert_eq!(numbers.take(5).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    assert!(emitted.emissions[1].iter().all(|emission| !matches!(emission, Emission::Value(_))));
+    let outline = emitted.outline(Direction::Reverse);
+    assert!(outline.starts_with("0! 1! 2! 3! 4! "), "{outline}");
+}
+
+/// Each message of a side is complete once, and each part of a handshake.
+#[test]
+fn sides_are_complete_once() {
+    for (protocol, port, case, client, server) in [
+        ("http", 80, "pipeline", "0! 1! 2! 3!", "0! 1! 2! 3!"),
+        ("http", 80, "simple", "0!", "0!"),
+        ("dns", 53, "session", "0! 2! 3! 6!", "1! 4! 5! 7!"),
+        ("smtp", 25, "mail", "0! 1!", ""),
+        ("smtp", 25, "reset", "0! 1! 2!", ""),
+        ("snmp", 161, "session", "0! 2! 4! 6! 7! 8!", "1! 3! 5!"),
+        ("rfb", 5900, "none", "1! 3! 4!", "0! 2! 5!"),
+        ("tls", 443, "tls12", "!", "!!"),
+        ("ssh", 22, "password", "!!", "!!"),
+    ] {
+        let mut all = talks(protocol, port).into_iter();
+        let (_, talk) = all.find(|(path, _)| path.file_stem().is_some_and(|stem| stem == case)).unwrap();
+        let emitted = talk.asked(whole);
+        let sides = [Direction::Forward, Direction::Reverse].map(|side| emitted.outline(side));
+        assert_eq!(sides, [client, server], "{protocol} {case}");
+    }
+}
+
+/// A side is complete after all of its buffers but the pieces of a body. The handshakes of TLS and SSH are one transaction,
+/// of which each message is complete, and a server of FTP may send a reply to no command.
+#[test]
+fn no_buffer_follows_a_complete_side() {
+    let mut seen = BTreeSet::new();
+    for (path, talk) in all_talks() {
+        let emitted = talk.asked(whole);
+        for emission in emitted.emissions.iter().flat_map(|side| side.windows(2)) {
+            if let [Emission::Complete, Emission::Value(name)] = emission {
+                let buffer = buffers().find(|buffer| buffer.name == *name).unwrap();
+                let protocol = buffer.protocol().unwrap().name;
+                let comes_again = ["tls", "quic", "ssh", "ftp"].contains(&protocol);
+                assert!(buffer.is_stream || comes_again, "{}: {name}", path.display());
+            }
+        }
+        if emitted.emissions.iter().flatten().any(|emission| *emission == Emission::Complete) {
+            seen.extend(path.parent().and_then(Path::file_name).map(|name| name.to_owned()));
+        }
+    }
+    for protocol in PROTOCOLS.iter().filter(|protocol| !protocol.buffers.is_empty()) {
+        assert!(seen.contains(std::ffi::OsStr::new(protocol.name)), "{}", protocol.name);
+    }
 }
 
 #[test]

@@ -533,6 +533,7 @@ impl Mqtt {
         begin_transaction(chunk.direction, self.messages, out);
         self.messages += 1;
         buffers::hand_on(&message, &own, chunk.direction, out);
+        out.side_is_complete(chunk.direction);
         own.id = message.id;
         if kind == KIND_PUBLISH && variable.len() < bytes {
             own.set(fields::PUBLISH_TRUNCATED, true);

@@ -228,6 +228,11 @@ macro_rules! pass_on {
             $out.transaction(side, number);
         }
 
+        fn side_is_complete(&mut self, side: Direction) {
+            let $self = self;
+            $out.side_is_complete(side);
+        }
+
         fn expect(&mut self, expected: Expected) {
             let $self = self;
             $out.expect(expected);

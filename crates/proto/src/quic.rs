@@ -549,6 +549,7 @@ impl Quic {
             return;
         }
         hand_on(offer, chunk.direction, version, out);
+        out.side_is_complete(chunk.direction);
         if out.takes(&HELLO) {
             out.record(hello_record(offer, answer, chunk, version));
         }

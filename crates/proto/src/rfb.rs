@@ -277,9 +277,6 @@ impl Rfb {
             version.as_ref().and_then(|parts| parts.get(at)).map(|part| part.to_vec())
         };
         let desktop = self.desktop.as_ref();
-        if let Some((.., name)) = desktop {
-            out.emit(&NAME, Direction::Reverse, name);
-        }
         let record = record!(
             RFB,
             time,
@@ -335,6 +332,12 @@ impl Parser for Rfb {
             begin_transaction(side, self.messages, out);
             self.messages += 1;
             let then = self.take(&message);
+            if let Some((.., name)) = &self.desktop {
+                out.emit(&NAME, side, name);
+            }
+            if !matches!(then, Then::Malformed) {
+                out.side_is_complete(side);
+            }
             if let Then::Read(next) = then {
                 self.next = next;
                 continue;

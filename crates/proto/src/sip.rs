@@ -598,6 +598,7 @@ impl Sip {
     fn finish(&mut self, side: &mut Side, chunk: &Chunk<'_>, out: &mut dyn Out) {
         side.body = None;
         let Some(mut message) = side.message.take() else { return };
+        out.side_is_complete(chunk.direction);
         let description = if message.is_description() && !std::mem::take(&mut side.is_holed) {
             let description = Description::read(&message.body);
             if description.is_none() {

@@ -424,6 +424,7 @@ impl Parser for Snmp {
                 out.emit(buffer, direction, text);
             }
         }
+        out.side_is_complete(direction);
         if out.takes(&MESSAGE) {
             out.record(message.record(time));
         }

@@ -534,6 +534,7 @@ impl Ssh {
         }
         if side.saying != Saying::Banner && !side.banner.is_empty() {
             side.hand_on(direction, out);
+            out.side_is_complete(direction);
         }
         if let Some(name) = emitted {
             PROTOCOL.emit_anomaly(name, direction, &detail, time, out);
@@ -593,6 +594,7 @@ impl Ssh {
             KEXINIT => {
                 let offer = Offer::read(body).ok_or("invalid_record")?;
                 offer.hand_on(direction, out);
+                out.side_is_complete(direction);
                 self.side(direction).offer = Some(offer);
             }
             NEWKEYS => self.side(direction).saying = Saying::Encrypted,

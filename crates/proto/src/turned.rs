@@ -90,6 +90,10 @@ impl Out for Turning<'_> {
         self.0.transaction(other(side), number);
     }
 
+    fn side_is_complete(&mut self, side: Direction) {
+        self.0.side_is_complete(other(side));
+    }
+
     fn expect(&mut self, expected: Expected) {
         self.0.expect(expected);
     }

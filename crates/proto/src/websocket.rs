@@ -268,14 +268,15 @@ impl Side {
             if !frame.payload.is_empty() {
                 out.emit(&PAYLOAD, direction, &frame.payload);
             }
-            return;
-        }
-        if is_asked {
+        } else if is_asked {
             let room = MAX_MESSAGE.saturating_sub(self.message.len());
             self.message.extend(frame.payload.iter().take(room));
+            if is_last && !self.message.is_empty() {
+                out.emit(&PAYLOAD, direction, &std::mem::take(&mut self.message));
+            }
         }
-        if is_last && !self.message.is_empty() {
-            out.emit(&PAYLOAD, direction, &std::mem::take(&mut self.message));
+        if is_last {
+            out.side_is_complete(direction);
         }
     }
 

@@ -280,6 +280,7 @@ impl Dns {
         if let Some(names) = self.flavour.names() {
             begin_transaction(direction, tx, out);
             buffers::hand_on(names, message, direction, out);
+            out.side_is_complete(direction);
         }
         if self.flavour.messages().is_some_and(|table| out.takes(table)) {
             out.record(emitted.message(time, tx));

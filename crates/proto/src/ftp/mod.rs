@@ -361,6 +361,7 @@ impl Ftp {
         if !command.argument.is_empty() {
             out.emit(&COMMAND_DATA, Direction::Forward, &command.argument);
         }
+        out.side_is_complete(Direction::Forward);
         self.waiting.push_back(command);
     }
 
@@ -520,6 +521,7 @@ impl Ftp {
         if is_greeting {
             self.greeted = number != 120;
             if let Some(greeting) = self.greeting.take_if(|_| number != 120) {
+                out.side_is_complete(Direction::Reverse);
                 self.emit_command(&greeting, time, out);
             }
             return false;
@@ -540,6 +542,7 @@ impl Ftp {
         time: Time,
         out: &mut dyn Out,
     ) -> bool {
+        out.side_is_complete(Direction::Reverse);
         let is_good = (200..400).contains(&code);
         match command.name.as_slice() {
             b"PASV" | b"EPSV" if code == 227 || code == 229 => {

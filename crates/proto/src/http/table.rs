@@ -279,11 +279,12 @@ impl Transaction {
         out.record(self.record(sent, received, columns).over(self.at));
     }
 
-    /// Hands on what the head of a side has shown; its start line is empty if it is not asked for.
+    /// Hands on what the complete head of a side has shown; its start line is empty if it is not asked for.
     pub(super) fn hand_on(&self, start: &[u8], side: Direction, out: &mut dyn Out) {
         if out.asked().has_buffers() {
             buffers::hand_on(self, start, side, out);
         }
+        out.side_is_complete(side);
         let record = || self.record(Listed::default(), Listed::default(), Columns::ALL);
         match side {
             Direction::Forward => early!(

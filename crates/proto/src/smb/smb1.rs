@@ -185,6 +185,7 @@ impl Smb {
             } else {
                 self.old_command(&header, &block, message, rest, chunk, out)?;
             }
+            out.side_is_complete(chunk.direction);
             if !CHAINING.contains(&command) || block.words.len() < 4 {
                 return Some(());
             }

@@ -55,6 +55,11 @@ impl Header {
         })
     }
 
+    /// Whether it is of a response that announces another one.
+    fn is_interim(&self) -> bool {
+        self.flags & RESPONSE != 0 && self.status == PENDING && self.flags & ASYNC != 0
+    }
+
     /// The exchange with which a transfer begins.
     fn begun(&self, direction: Direction, time: Time) -> Begun {
         let command = names::command(self.command);
@@ -100,11 +105,15 @@ impl Smb {
                 if is_cut && header.command != if header.flags & RESPONSE == 0 { WRITE } else { READ } {
                     return true;
                 }
-                if header.flags & RESPONSE == 0 {
+                let is_read = if header.flags & RESPONSE == 0 {
                     self.command(&header, message, rest, chunk, out).is_some()
                 } else {
                     self.response(&header, message, rest, &mut created, chunk, out).is_some()
+                };
+                if is_read && !header.is_interim() {
+                    out.side_is_complete(chunk.direction);
                 }
+                is_read
             });
             if !is_read && !is_cut {
                 super::PROTOCOL.emit_anomaly(
@@ -283,7 +292,7 @@ impl Smb {
         chunk: &Chunk<'_>,
         out: &mut dyn Out,
     ) -> Option<()> {
-        if header.status == PENDING && header.flags & ASYNC != 0 {
+        if header.is_interim() {
             return Some(());
         }
         let asked = self.waiting.take(Key::Message(header.id, header.command));

@@ -352,6 +352,7 @@ impl Smtp {
     /// Ends the transaction in its current state.
     fn finish(&mut self, out: &mut dyn Out) {
         if self.transaction.is_active {
+            self.complete(out);
             let transaction = std::mem::take(&mut self.transaction);
             self.transactions += 1;
             self.emit(transaction, out);
@@ -570,7 +571,15 @@ impl Smtp {
         }
     }
 
+    /// Takes note that the mail has no more recipients: its text begins, or another mail does.
+    fn complete(&mut self, out: &mut dyn Out) {
+        if !std::mem::replace(&mut self.transaction.is_complete, true) {
+            out.side_is_complete(Direction::Forward);
+        }
+    }
+
     fn content(&mut self, bytes: &[u8], time: Time, out: &mut dyn Out) {
+        self.complete(out);
         if let Some(mail) = &mut self.transaction.mail {
             mail.bytes(bytes, &mut self.files, time, out);
         }
@@ -616,6 +625,7 @@ impl Smtp {
         self.close_mail(is_whole, time, out);
         self.end_missed = false;
         self.begin(time);
+        self.complete(out);
         self.transaction.at.add(self.here);
         let transaction = Box::new(std::mem::take(&mut self.transaction));
         self.transactions += 1;

@@ -167,6 +167,8 @@ pub(super) struct Transaction {
     pub accepted: Option<bool>,
     /// Whether the header of the mail was delivered.
     pub is_handed_on: bool,
+    /// Whether no recipient follows any more, which was noted.
+    pub is_complete: bool,
 }
 
 /// Facts of the whole session.

@@ -148,6 +148,10 @@ impl Handshake {
                 }
                 _ => true,
             };
+        // QUIC has buffers of its own for each hello.
+        if matches!(message.kind, 1 | 2 | 11) && message.is_whole && !is_retry && self.over != Over::Quic {
+            out.side_is_complete(direction);
+        }
         if !is_read {
             self.protocol.emit_anomaly("invalid_handshake_message", direction, message.body, time, out);
         }
@@ -183,6 +187,7 @@ impl Handshake {
     pub fn offer_v2(&mut self, hello: ClientHello, time: Time, direction: Direction, out: &mut dyn Out) {
         self.client = direction;
         self.offer(hello, time, direction, out);
+        out.side_is_complete(direction);
         self.note(time, direction, 'c');
     }
 
@@ -205,6 +210,7 @@ impl Handshake {
         self.cipher = cipher.map(|[a, b, c]| u32::from_be_bytes([0, *a, *b, *c]));
         self.note(time, direction, 's');
         self.chain([certificate].into_iter(), time, direction, out);
+        out.side_is_complete(direction);
         Some(())
     }
 
