@@ -1,6 +1,6 @@
 //! DHCP for IPv6 (RFC 8415): each message, extracted from the relays' envelopes.
 
-use crate::tls::hello::hex;
+use crate::hex::hex;
 use crate::{
     Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field, record,
 };

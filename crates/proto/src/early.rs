@@ -5,7 +5,7 @@
 //! when it passes: the recipient of a mail before its text, the path of a request before its body. A parser asks
 //! [`Out::asked`](crate::Out::asked) first, and does nothing for a table or buffer that nothing reads.
 
-use crate::tls::hello::hex;
+use crate::hex::hex;
 use crate::{Field, Out, Protocol, Record, Table, Value, buffers, tables};
 use md5::{Digest, Md5};
 use std::sync::OnceLock;

@@ -7,8 +7,8 @@
 
 mod kind;
 
+use crate::hex::hex;
 use crate::inflation::Allowance;
-use crate::tls::hello::hex;
 use crate::work::looked_at;
 use crate::{Hashes, Kind, Out, Privacy, Setup, Span, Table, Value, Wants, field, record};
 use md5::Digest;

@@ -61,6 +61,7 @@ mod file;
 mod frames;
 mod ftp;
 mod gssapi;
+mod hex;
 mod home;
 mod http;
 mod http2;

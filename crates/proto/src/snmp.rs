@@ -4,7 +4,7 @@
 
 use crate::ber::{expect, integer, object, unsigned, value};
 use crate::early::begin_transaction;
-use crate::tls::hello::hex;
+use crate::hex::hex;
 use crate::{
     Buffer, Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value,
     field, record, values,

@@ -8,8 +8,8 @@
 
 use crate::early::{early, emit_fingerprint};
 use crate::frames::{Frames, Size};
+use crate::hex::hex;
 use crate::line::{Line, Lines};
-use crate::tls::hello::hex;
 use crate::{
     Buffer, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Step, Table, Transport, Value, field, record,
 };

@@ -156,7 +156,7 @@ pub(crate) fn is_known(version: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::hello::hex;
+    use crate::hex::hex;
 
     /// RFC 9001, A.1 and RFC 9369, A.1.
     #[test]

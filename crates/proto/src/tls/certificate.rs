@@ -1,6 +1,6 @@
 //! Contents of a certificate (RFC 5280), in the words of Zeek and of Suricata.
 
-use super::hello::hex;
+use crate::hex::hex;
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
 use std::fmt::Write;

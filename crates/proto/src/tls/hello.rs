@@ -1,6 +1,7 @@
 //! The two hellos, and their fingerprints.
 
 use super::names::{FIRST_DRAFTS, TLS13, is_grease};
+use crate::hex::hex;
 use md5::{Digest, Md5};
 use sha2::Sha256;
 use std::fmt::Write;
@@ -324,12 +325,4 @@ fn ends(name: &[u8]) -> [char; 2] {
 /// The checksum of JA3.
 pub(crate) fn md5(text: &str) -> String {
     hex(&Md5::digest(text))
-}
-
-/// Lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(u32::from(nibble & 15), 16).unwrap_or('0');
-    let mut text = String::with_capacity(bytes.len() * 2);
-    text.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]));
-    text
 }
