@@ -34,6 +34,7 @@ mod builder;
 mod condition;
 mod config;
 mod content;
+mod detector;
 mod fault;
 mod header;
 mod keyword;
@@ -65,6 +66,9 @@ pub use config::{
     thresholds,
 };
 pub use content::{Amount, Content, FastPattern, MAX_CONTENT};
+pub use detector::{
+    Detector, DetectorStats, FlowState, Match, MatchedIn, Moment, Program, ProgramRule, Seen,
+};
 pub use fault::{Fault, FaultKind};
 pub use header::{Action, Endpoint, Header, Way};
 pub use keyword::{Group, KEYWORDS, Keyword, keyword};

@@ -12,6 +12,16 @@ pub enum Direction {
     Reverse,
 }
 
+impl Direction {
+    /// The other direction.
+    pub fn opposite(self) -> Self {
+        match self {
+            Self::Forward => Self::Reverse,
+            Self::Reverse => Self::Forward,
+        }
+    }
+}
+
 /// The identity of a biflow: equal for both directions.
 ///
 /// ICMP and ICMPv6 have no ports. A request and its reply are one flow whose ports are the two types, each on the side

@@ -1,0 +1,316 @@
+//! What is kept of a flow while rules look at it.
+
+use crate::state::{BitAction, Comparison, FlowInt, IntAction, IntValue};
+use std::ops::Range;
+use weir_wire::Direction;
+
+/// Maximum number of bits, of numbers and of parts that hold, for a flow.
+const MOST: usize = 1_000;
+
+/// What rules know of a flow.
+#[derive(Debug, Default)]
+pub struct FlowState {
+    /// What was seen of the handshake of TCP, as bits.
+    handshake: u8,
+    /// Packets and bytes of payload of each side.
+    pub(super) sent: [Sent; 2],
+    /// Bits that are set, in order.
+    bits: Vec<u16>,
+    ints: Vec<(Box<str>, u32)>,
+    /// Parts that hold of rules with several, each with its transaction.
+    held: Vec<(Option<u64>, u32)>,
+    /// Rules that match once for a side, and have.
+    done: Vec<(u32, Direction)>,
+    /// Parts about packets alone that fit each side, once they were looked for.
+    pub(super) fitting: [Option<Box<[u32]>>; 2],
+    /// The messages of each side in its present transaction.
+    pub(super) messages: [Option<Box<Messages>>; 2],
+    /// The numbers of the transactions that the sides are in.
+    pub(super) transactions: [u64; 2],
+    pub(super) windows: [Option<Box<Window>>; 2],
+    /// Whether a rule lets the rest of the flow pass.
+    pub(super) is_passed: bool,
+}
+
+/// Packets and bytes of a side.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// The place of a side in an array of two.
+pub(super) fn at(direction: Direction) -> usize {
+    match direction {
+        Direction::Forward => 0,
+        Direction::Reverse => 1,
+    }
+}
+
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+
+impl FlowState {
+    /// SYN of the initiator, SYN and ACK of the responder, ACK of the initiator.
+    const WHOLE: u8 = 7;
+
+    /// Takes note of a packet.
+    pub(super) fn sees(&mut self, direction: Direction, flags: Option<u8>, bytes: u64) {
+        if let Some(sent) = self.sent.get_mut(at(direction)) {
+            sent.packets += 1;
+            sent.bytes += bytes;
+        }
+        let Some(flags) = flags else { return };
+        self.handshake |= match (direction, flags & SYN != 0, flags & ACK != 0) {
+            (Direction::Forward, true, false) => 1,
+            (Direction::Reverse, true, true) if self.handshake & 1 != 0 => 2,
+            (Direction::Forward, false, true) if self.handshake & 2 != 0 => 4,
+            _ => 0,
+        };
+    }
+
+    /// Whether the handshake was seen, or over other protocols than TCP, whether both sides have sent.
+    pub(super) fn is_established(&self, is_tcp: bool) -> bool {
+        match is_tcp {
+            true => self.handshake == Self::WHOLE,
+            false => self.sent.iter().all(|sent| sent.packets > 0),
+        }
+    }
+
+    /// Whether the tests of bits hold.
+    pub(super) fn bits_hold(&self, tests: &[(BitAction, Box<[u16]>)]) -> bool {
+        tests.iter().all(|(action, bits)| {
+            let is_set = bits.iter().any(|bit| self.bits.binary_search(bit).is_ok());
+            match action {
+                BitAction::IsSet => is_set,
+                BitAction::IsNotSet => !is_set,
+                BitAction::Set | BitAction::Unset | BitAction::Toggle => true,
+            }
+        })
+    }
+
+    /// Changes bits. Returns whether there was room.
+    pub(super) fn change_bits(&mut self, changes: &[(BitAction, Box<[u16]>)]) -> bool {
+        let mut has_room = true;
+        for (action, bits) in changes {
+            for bit in bits {
+                match (self.bits.binary_search(bit), action) {
+                    (Err(place), BitAction::Set | BitAction::Toggle) => {
+                        has_room &= self.bits.len() < MOST;
+                        if self.bits.len() < MOST {
+                            self.bits.insert(place, *bit);
+                        }
+                    }
+                    (Ok(place), BitAction::Unset | BitAction::Toggle) => {
+                        self.bits.remove(place);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        has_room
+    }
+
+    fn int(&self, name: &str) -> Option<u32> {
+        self.ints.iter().find(|(known, _)| **known == *name).map(|(_, value)| *value)
+    }
+
+    fn value(&self, value: &IntValue) -> Option<u32> {
+        match value {
+            IntValue::Is(is) => Some(*is),
+            IntValue::Of(name) => self.int(name),
+        }
+    }
+
+    /// Whether the tests of numbers hold.
+    pub(super) fn ints_hold(&self, tests: &[FlowInt]) -> bool {
+        tests.iter().all(|test| match &test.action {
+            IntAction::IsSet => self.int(&test.name).is_some(),
+            IntAction::IsNotSet => self.int(&test.name).is_none(),
+            IntAction::Compare(comparison, with) => {
+                let both = self.int(&test.name).zip(self.value(with));
+                both.is_some_and(|(is, with)| match comparison {
+                    Comparison::Below => is < with,
+                    Comparison::AtMost => is <= with,
+                    Comparison::Is => is == with,
+                    Comparison::Not => is != with,
+                    Comparison::AtLeast => is >= with,
+                    Comparison::Above => is > with,
+                })
+            }
+            IntAction::Set(_) | IntAction::Add(_) | IntAction::Subtract(_) => true,
+        })
+    }
+
+    /// Changes numbers. Returns whether there was room.
+    pub(super) fn change_ints(&mut self, changes: &[FlowInt]) -> bool {
+        let mut has_room = true;
+        for change in changes {
+            let before = self.int(&change.name);
+            let new = match &change.action {
+                IntAction::Set(value) => self.value(value),
+                // A number without a value begins with 0.
+                IntAction::Add(value) => {
+                    self.value(value).map(|value| before.unwrap_or(0).saturating_add(value))
+                }
+                IntAction::Subtract(value) => {
+                    self.value(value).map(|value| before.unwrap_or(0).saturating_sub(value))
+                }
+                IntAction::IsSet | IntAction::IsNotSet | IntAction::Compare(..) => None,
+            };
+            let Some(new) = new else { continue };
+            let is_full = self.ints.len() >= MOST;
+            match self.ints.iter_mut().find(|(known, _)| *known == change.name) {
+                Some((_, value)) => *value = new,
+                None if is_full => has_room = false,
+                None => self.ints.push((change.name.clone(), new)),
+            }
+        }
+        has_room
+    }
+
+    /// Notes that a part holds. Returns whether there was room.
+    pub(super) fn hold(&mut self, transaction: Option<u64>, part: u32) -> bool {
+        if self.holds(transaction, part) {
+            return true;
+        }
+        let has_room = self.held.len() < MOST;
+        if has_room {
+            self.held.push((transaction, part));
+        }
+        has_room
+    }
+
+    pub(super) fn holds(&self, transaction: Option<u64>, part: u32) -> bool {
+        self.held.contains(&(transaction, part))
+    }
+
+    /// The transactions in which a part holds.
+    pub(super) fn transactions_of(&self, part: u32) -> Vec<Option<u64>> {
+        self.held.iter().filter(|(_, held)| *held == part).map(|(transaction, _)| *transaction).collect()
+    }
+
+    /// Forgets what holds of a transaction of these parts, whose rule has matched.
+    pub(super) fn forget(&mut self, transaction: Option<u64>, parts: Range<u32>) {
+        self.held.retain(|(of, part)| *of != transaction || !parts.contains(part));
+    }
+
+    /// Whether a rule that matches once for a side has not yet. It has from then on.
+    pub(super) fn is_first(&mut self, rule: u32, direction: Direction) -> bool {
+        let is_first = !self.done.contains(&(rule, direction));
+        if is_first && self.done.len() < MOST {
+            self.done.push((rule, direction));
+        }
+        is_first
+    }
+
+    pub(super) fn is_done(&self, rule: u32, direction: Direction) -> bool {
+        self.done.contains(&(rule, direction))
+    }
+
+    /// Bytes of heap memory.
+    pub fn memory(&self) -> usize {
+        let messages = self.messages.iter().flatten().map(|one| one.memory());
+        let windows = self.windows.iter().flatten().map(|one| size_of::<Window>() + one.bytes.capacity());
+        let fitting = self.fitting.iter().flatten().map(|fitting| fitting.len() * 4);
+        self.bits.capacity() * 2
+            + self.ints.capacity() * size_of::<(Box<str>, u32)>()
+            + self.held.capacity() * size_of::<(Option<u64>, u32)>()
+            + self.done.capacity() * size_of::<(u32, Direction)>()
+            + messages.chain(windows).chain(fitting).sum::<usize>()
+    }
+}
+
+/// Bytes of messages of a side that are kept, without bodies.
+const MESSAGES: usize = 64 << 10;
+/// Bytes of the body of a message that are looked at, Suricata's limit.
+const BODY: usize = 100 << 10;
+
+/// The buffers of a side in a transaction.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    /// The number of the transaction.
+    pub number: u64,
+    bytes: Vec<u8>,
+    values: Vec<(&'static str, Range<usize>)>,
+    /// The number of values that were looked at.
+    pub looked_at: usize,
+    /// The bodies that are not whole yet.
+    bodies: Vec<Body>,
+    /// Parts that a literal has found, and that did not hold then: other buffers may still come.
+    pub candidates: Vec<u32>,
+}
+
+impl Messages {
+    /// Those of the transaction with this number.
+    pub fn of(number: u64) -> Self {
+        Self { number, ..Self::default() }
+    }
+
+    /// Adds a value. Returns whether there was room.
+    pub fn add(&mut self, buffer: &'static str, value: &[u8]) -> bool {
+        let from = self.bytes.len();
+        let room = MESSAGES.saturating_sub(from);
+        let kept = value.get(..room).unwrap_or(value);
+        self.bytes.extend_from_slice(kept);
+        self.values.push((buffer, from..from + kept.len()));
+        kept.len() == value.len()
+    }
+
+    /// Adds the next piece of a body; an empty one ends it. Returns whether the body is ready to be looked at: it is whole, or as
+    /// long as bodies are looked at.
+    pub fn add_piece(&mut self, buffer: &'static str, piece: &[u8]) -> bool {
+        let place = self.bodies.iter().position(|body| body.buffer == buffer).unwrap_or(self.bodies.len());
+        if place == self.bodies.len() {
+            self.bodies.push(Body { buffer, bytes: Vec::new(), is_ready: false });
+        }
+        let Some(body) = self.bodies.get_mut(place) else { return false };
+        let mut is_ready = false;
+        if !body.is_ready {
+            let room = BODY - body.bytes.len();
+            body.bytes.extend_from_slice(piece.get(..room).unwrap_or(piece));
+            is_ready = body.bytes.len() == BODY || piece.is_empty() && !body.bytes.is_empty();
+        }
+        if is_ready {
+            let from = self.bytes.len();
+            self.bytes.append(&mut body.bytes);
+            body.bytes = Vec::new();
+            body.is_ready = true;
+            self.values.push((buffer, from..self.bytes.len()));
+        }
+        if piece.is_empty() {
+            self.bodies.swap_remove(place);
+        }
+        is_ready
+    }
+
+    fn memory(&self) -> usize {
+        let bodies = self.bodies.iter().map(|body| size_of::<Body>() + body.bytes.capacity());
+        let values = self.values.capacity() * size_of::<(&str, Range<usize>)>();
+        size_of::<Self>() + self.bytes.capacity() + values + bodies.sum::<usize>()
+    }
+
+    /// The values, each with its buffer.
+    pub fn values(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
+        self.values.iter().map(|(name, range)| (*name, self.bytes.get(range.clone()).unwrap_or_default()))
+    }
+}
+
+/// A body whose pieces come.
+#[derive(Debug)]
+struct Body {
+    buffer: &'static str,
+    bytes: Vec<u8>,
+    /// Whether it was as long as bodies are looked at: further pieces are left out.
+    is_ready: bool,
+}
+
+/// The last bytes of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    pub bytes: Vec<u8>,
+    /// Number of the first bytes that were looked at.
+    pub old: usize,
+    /// The place of the first byte in the stream.
+    pub offset: u64,
+}

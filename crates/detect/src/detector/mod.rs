@@ -1,0 +1,636 @@
+//! Rules over packets, streams and messages of flows.
+//!
+//! [`Program`] is made of a [`Ruleset`](crate::Ruleset) once. Each worker has a [`Detector`], and keeps a [`FlowState`] for each
+//! flow. The worker shows packets, then the bytes of streams and what parsers emit; the detector gives matches.
+
+mod flow_state;
+mod packet;
+mod program;
+
+pub use flow_state::FlowState;
+pub use packet::Seen;
+pub use program::{Program, ProgramRule};
+
+use crate::buffer::Origin;
+use crate::condition::{Condition, OfSide, ProtocolOf};
+use crate::header::{Action, Endpoint, Way};
+use crate::numbers::NumberTest;
+use crate::protocol::Selects;
+use crate::rule::{BufferTests, Rule, Test};
+use crate::state::Side;
+use crate::transform::Transform;
+use crate::verify::{Memory, Verdict, verify};
+use flow_state::{Messages, Window, at};
+use program::{About, Part, Source, class_of, sources};
+use std::net::IpAddr;
+use std::sync::Arc;
+use weir_proto::PROTOCOLS;
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
+
+/// Bytes of a stream that are looked at together, Suricata's default.
+const WINDOW: usize = 2_560;
+/// Bytes of a side of a stream that are looked at, Suricata's default.
+const DEPTH: u64 = 1 << 20;
+/// Bytes of a side of a stream whose protocol encrypts that are looked at.
+const DEPTH_ENCRYPTED: u64 = 16 << 10;
+
+/// The circumstances in which something of a flow is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'a> {
+    /// The time.
+    pub time: Time,
+    /// The side that sends.
+    pub direction: Direction,
+    /// Address and port of the initiator.
+    pub initiator: (IpAddr, u16),
+    /// Address and port of the responder.
+    pub responder: (IpAddr, u16),
+    /// Protocol number of IP.
+    pub ip_proto: u8,
+    /// The protocols of the flow, as their places in [`PROTOCOLS`] from 1, the first one first; 0 for none.
+    pub protocols: [u8; 4],
+    /// When the flow began.
+    pub first: Time,
+    /// The packet that is read, if one is.
+    pub packet: Option<Seen<'a>>,
+}
+
+impl Moment<'_> {
+    fn sender(&self) -> (IpAddr, u16) {
+        match self.direction {
+            Direction::Forward => self.initiator,
+            Direction::Reverse => self.responder,
+        }
+    }
+
+    fn receiver(&self) -> (IpAddr, u16) {
+        match self.direction {
+            Direction::Forward => self.responder,
+            Direction::Reverse => self.initiator,
+        }
+    }
+
+    fn has_protocol(&self, place: u8) -> bool {
+        self.protocols.contains(&place)
+    }
+}
+
+/// What a rule has matched in.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum MatchedIn {
+    /// A packet.
+    Packet,
+    /// A stream.
+    Stream,
+    /// Messages of a protocol.
+    Transaction,
+}
+
+/// A rule that has matched, and makes an alert.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Match {
+    /// The position of the rule in [`Program::rules`].
+    pub rule: u32,
+    /// The number of the transaction, if it was found in one.
+    pub transaction: Option<u64>,
+    /// The side that sent what it was found in.
+    pub direction: Direction,
+    /// What it was found in.
+    pub matched_in: MatchedIn,
+}
+
+/// What a detector has done.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct DetectorStats {
+    /// Parts of rules that were verified.
+    pub verified: u64,
+    /// Parts whose tests held.
+    pub held: u64,
+    /// Verifications that a limit of steps ended.
+    pub gave_up: u64,
+    /// Values and states of flows that had no room.
+    pub no_room: u64,
+}
+
+/// Looks at flows with the rules of a program.
+#[derive(Debug)]
+pub struct Detector {
+    program: Arc<Program>,
+    memory: Memory,
+    /// Parts that were found in what is looked at.
+    found: Vec<u32>,
+    /// Matches since they were taken.
+    matches: Vec<Match>,
+    /// The rule whose action lets the packet pass that is looked at.
+    is_packet_passed: bool,
+    stats: DetectorStats,
+}
+
+impl Detector {
+    /// A detector with this program.
+    pub fn new(program: Arc<Program>) -> Self {
+        Self {
+            program,
+            memory: Memory::default(),
+            found: Vec::new(),
+            matches: Vec::new(),
+            is_packet_passed: false,
+            stats: DetectorStats::default(),
+        }
+    }
+
+    /// Its program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// What it has done.
+    pub fn stats(&self) -> DetectorStats {
+        self.stats
+    }
+
+    /// The matches since they were taken last, in the order in which they were found.
+    pub fn take(&mut self) -> impl Iterator<Item = Match> + '_ {
+        self.matches.drain(..)
+    }
+
+    /// Looks at a packet of a flow, before its payload is read.
+    pub fn packet(&mut self, state: &mut FlowState, moment: &Moment<'_>) {
+        let Some(seen) = moment.packet else { return };
+        let flags =
+            (seen.layers.ip_proto == 6 && seen.layers.has_transport()).then_some(seen.layers.tcp_flags);
+        state.sees(moment.direction, flags, seen.layers.payload_len.into());
+        self.is_packet_passed = false;
+        if state.is_passed {
+            return;
+        }
+        let program = Arc::clone(&self.program);
+        let payload = seen.payload();
+        let mut found = std::mem::take(&mut self.found);
+        if !payload.is_empty() {
+            let source = Source::Packets(class_of(moment.ip_proto), moment.direction);
+            for view in program.views(source) {
+                let bytes = Transform::all(&view.transforms, payload);
+                view.find(&bytes, |part| found.push(part));
+            }
+        }
+        let side = at(moment.direction);
+        let fitting = state.fitting.get_mut(side).and_then(Option::take).unwrap_or_else(|| {
+            let fits = |part: &&u32| {
+                let part = program.parts.get(**part as usize);
+                part.is_some_and(|part| is_header_of(program.rules[part.rule as usize].rule(), moment))
+            };
+            program.of_packets.iter().filter(fits).copied().collect()
+        });
+        found.extend_from_slice(&fitting);
+        if let Some(place) = state.fitting.get_mut(side) {
+            *place = Some(fitting);
+        }
+        in_order(&mut found);
+        for part in found.drain(..) {
+            let Some(one) = program.parts.get(part as usize) else { continue };
+            if self.may_match(&program, one, state, moment) && self.packet_holds(&program, one, &seen) {
+                self.part_holds(&program, part, None, state, moment, MatchedIn::Packet);
+            }
+        }
+        self.found = found;
+    }
+
+    /// Whether the tests of a part about a packet hold.
+    fn packet_holds(&mut self, program: &Program, part: &Part, seen: &Seen<'_>) -> bool {
+        let Some(rule) = program.rules.get(part.rule as usize) else { return false };
+        self.memory.begin(rule.rule().variables.len());
+        part.tests.iter().filter_map(|test| rule.rule().buffers.get(usize::from(*test))).all(|of| {
+            let header;
+            let bytes = match of.buffer.origin {
+                Origin::Header => match seen.header(of.buffer) {
+                    Some(bytes) => {
+                        header = bytes;
+                        &*header
+                    }
+                    None => return false,
+                },
+                _ => seen.payload(),
+            };
+            self.holds(of, bytes, rule.decoded())
+        })
+    }
+
+    /// Looks at the next bytes of a stream of TCP, in order.
+    pub fn chunk(&mut self, state: &mut FlowState, moment: &Moment<'_>, chunk: &Chunk<'_>) {
+        if !self.program.reads_streams() || moment.ip_proto != 6 {
+            return;
+        }
+        // What the other side has sent is whole when this one answers.
+        let other = Moment { direction: moment.direction.opposite(), packet: None, ..*moment };
+        self.flush(state, &other);
+        let depth = if is_encrypted(moment) { DEPTH_ENCRYPTED } else { DEPTH };
+        let side = at(moment.direction);
+        if chunk.gap > 0 {
+            self.flush(state, moment);
+            if let Some(window) = state.windows.get_mut(side).and_then(Option::as_mut) {
+                window.offset += window.bytes.len() as u64 + u64::from(chunk.gap);
+                window.bytes.clear();
+                window.old = 0;
+            }
+        }
+        let mut rest = chunk.data;
+        while !rest.is_empty() {
+            let Some(place) = state.windows.get_mut(side) else { return };
+            let window = place.get_or_insert_default();
+            let end = window.offset + window.bytes.len() as u64;
+            if end >= depth {
+                // No byte of it is needed any more.
+                window.bytes = Vec::new();
+                window.old = 0;
+                window.offset = end;
+                return;
+            }
+            let room = WINDOW - (window.bytes.len() - window.old);
+            let (now, after) = rest.split_at(room.min(rest.len()));
+            window.bytes.extend_from_slice(now);
+            rest = after;
+            if now.len() == room {
+                self.flush(state, moment);
+            }
+        }
+    }
+
+    /// Looks at what waits of a side's stream.
+    fn flush(&mut self, state: &mut FlowState, moment: &Moment<'_>) {
+        let side = at(moment.direction);
+        let waits = |window: &Window| window.bytes.len() > window.old;
+        let Some(mut window) =
+            state.windows.get_mut(side).and_then(|place| place.take_if(|window| waits(window)))
+        else {
+            return;
+        };
+        if !state.is_passed {
+            let program = Arc::clone(&self.program);
+            let mut found = std::mem::take(&mut self.found);
+            for view in program.views(Source::Streams(moment.direction)) {
+                let bytes = Transform::all(&view.transforms, &window.bytes);
+                view.find(&bytes, |part| found.push(part));
+            }
+            in_order(&mut found);
+            for part in found.drain(..) {
+                let Some(one) = program.parts.get(part as usize) else { continue };
+                if self.may_match(&program, one, state, moment) && self.window_holds(&program, one, &window) {
+                    self.part_holds(&program, part, None, state, moment, MatchedIn::Stream);
+                }
+            }
+            self.found = found;
+        }
+        // What lies over the end of a window is found with the next one.
+        let surplus = window.bytes.len().saturating_sub(WINDOW);
+        window.bytes.drain(..surplus);
+        window.offset += surplus as u64;
+        window.old = window.bytes.len();
+        if let Some(place) = state.windows.get_mut(side) {
+            *place = Some(window);
+        }
+    }
+
+    /// Whether the tests of a part hold for a window, and not for what was looked at before.
+    fn window_holds(&mut self, program: &Program, part: &Part, window: &Window) -> bool {
+        let Some(rule) = program.rules.get(part.rule as usize) else { return false };
+        let tests = || part.tests.iter().filter_map(|test| rule.rule().buffers.get(usize::from(*test)));
+        // Places count from the beginning of the stream.
+        let has_place = |of: &BufferTests| {
+            of.tests.iter().any(|test| match test {
+                Test::Content(content) => {
+                    content.offset.is_some() || content.depth.is_some() || content.is_at_start
+                }
+                _ => false,
+            })
+        };
+        if window.offset > 0 && tests().any(has_place) {
+            return false;
+        }
+        let mut holds = |bytes: &[u8]| {
+            self.memory.begin(rule.rule().variables.len());
+            tests().all(|of| self.holds(of, bytes, rule.decoded()))
+        };
+        holds(&window.bytes)
+            && (window.old == 0 || !holds(window.bytes.get(..window.old).unwrap_or_default()))
+    }
+
+    /// Takes note that the buffers of a side belong to this transaction from now on.
+    pub fn transaction(state: &mut FlowState, side: Direction, number: u64) {
+        state.transactions[at(side)] = number;
+    }
+
+    /// Takes a value of a buffer of messages, or the next piece of a body.
+    pub fn buffer(
+        &mut self,
+        state: &mut FlowState,
+        moment: &Moment<'_>,
+        buffer: &'static weir_proto::Buffer,
+        bytes: &[u8],
+    ) {
+        if state.is_passed {
+            return;
+        }
+        let transaction = state.transactions[at(moment.direction)];
+        let Some(place) = state.messages.get_mut(at(moment.direction)) else { return };
+        let messages = place.get_or_insert_default();
+        if messages.number != transaction {
+            **messages = Messages::of(transaction);
+        }
+        match buffer.is_stream && buffer.name.ends_with("_body") {
+            true => {
+                if messages.add_piece(buffer.name, bytes) {
+                    self.complete(state, moment);
+                }
+            }
+            false => self.stats.no_room += u64::from(!messages.add(buffer.name, bytes)),
+        }
+    }
+
+    /// The moment with the protocol of a buffer: its parser emits before the flow is named.
+    fn with_protocol<'a>(&self, moment: &Moment<'a>, buffer: &str) -> Moment<'a> {
+        let mut protocols = moment.protocols;
+        if let Some(place) = self.program.protocol_of(buffer).filter(|place| !moment.has_protocol(*place))
+            && let Some(free) = protocols.iter_mut().find(|place| **place == 0)
+        {
+            *free = place;
+        }
+        Moment { protocols, ..*moment }
+    }
+
+    /// Looks at the buffers of a side that came since it was called last: its message has no further ones, but for a body.
+    pub fn complete(&mut self, state: &mut FlowState, moment: &Moment<'_>) {
+        let side = at(moment.direction);
+        let has_new = |messages: &Messages| messages.values().count() > messages.looked_at;
+        let Some(mut messages) =
+            state.messages.get_mut(side).and_then(|place| place.take_if(|messages| has_new(messages)))
+        else {
+            return;
+        };
+        let program = Arc::clone(&self.program);
+        let name = messages.values().next().map_or("", |(name, _)| name);
+        let moment = &self.with_protocol(moment, name);
+        let mut found = std::mem::take(&mut messages.candidates);
+        for (name, value) in messages.values().skip(messages.looked_at) {
+            for view in program.views(Source::Buffer(name, moment.direction)) {
+                let bytes = Transform::all(&view.transforms, value);
+                view.find(&bytes, |part| found.push(part));
+            }
+        }
+        in_order(&mut found);
+        let mut waiting = Vec::new();
+        for part in found.drain(..) {
+            let Some(one) = program.parts.get(part as usize) else { continue };
+            if !self.may_match(&program, one, state, moment) {
+                continue;
+            }
+            match self.messages_hold(&program, one, &messages) {
+                true => {
+                    let transaction = Some(messages.number);
+                    self.part_holds(&program, part, transaction, state, moment, MatchedIn::Transaction);
+                }
+                false => waiting.push(part),
+            }
+        }
+        messages.candidates = waiting;
+        messages.looked_at = messages.values().count();
+        if let Some(place) = state.messages.get_mut(side) {
+            *place = Some(messages);
+        }
+    }
+
+    /// Whether the tests of a part hold for the buffers of messages.
+    fn messages_hold(&mut self, program: &Program, part: &Part, messages: &Messages) -> bool {
+        let Some(rule) = program.rules.get(part.rule as usize) else { return false };
+        self.memory.begin(rule.rule().variables.len());
+        part.tests.iter().filter_map(|test| rule.rule().buffers.get(usize::from(*test))).all(|of| {
+            let mut is_there = false;
+            for name in sources(of.buffer) {
+                for (_, value) in messages.values().filter(|(known, _)| known == name) {
+                    is_there = true;
+                    let bytes = Transform::all(&of.transforms, value);
+                    if self.holds(of, &bytes, rule.decoded()) {
+                        return true;
+                    }
+                }
+            }
+            !is_there && of.tests.iter().any(|test| matches!(test, Test::Absent { .. }))
+        })
+    }
+
+    /// Ends a flow: what waits of its streams is looked at. `moment` has any direction.
+    pub fn end(&mut self, state: &mut FlowState, moment: &Moment<'_>) {
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let moment = Moment { direction, packet: None, ..*moment };
+            self.flush(state, &moment);
+            self.complete(state, &moment);
+        }
+    }
+
+    fn holds(&mut self, of: &BufferTests, bytes: &[u8], decoded: Option<&BufferTests>) -> bool {
+        self.stats.verified += 1;
+        match verify(of, bytes, decoded, &mut self.memory) {
+            Verdict::Yes => {
+                self.stats.held += 1;
+                true
+            }
+            Verdict::No => false,
+            Verdict::GaveUp => {
+                self.stats.gave_up += 1;
+                false
+            }
+        }
+    }
+
+    /// Whether the header and the state of the flow allow a part's rule to match, before its tests are tried.
+    fn may_match(&self, program: &Program, part: &Part, state: &FlowState, moment: &Moment<'_>) -> bool {
+        let Some(known) = program.rules.get(part.rule as usize) else { return false };
+        let rule = known.rule();
+        let is_done = known.is_alternative && state.is_done(part.rule, moment.direction);
+        let side = match rule.flow.side {
+            None => true,
+            Some(Side::ToServer) => moment.direction == Direction::Forward,
+            Some(Side::ToClient) => moment.direction == Direction::Reverse,
+        };
+        let established =
+            rule.flow.is_established.is_none_or(|is| is == state.is_established(moment.ip_proto == 6));
+        // A rule with parts of both sides has its header from the client to the server or the other way: either is checked when it
+        // is about one side alone.
+        let is_one_sided = known.parts == 1 || known.is_alternative;
+        !state.is_passed
+            && !(self.is_packet_passed && part.about == About::Packet)
+            && !is_done
+            && (side || !is_one_sided)
+            && established
+            && known.protocol.is_none_or(|protocol| moment.has_protocol(protocol))
+            && (!is_one_sided || is_header_of(rule, moment))
+    }
+
+    /// Takes note that a part holds, and matches its rule if the others do, too.
+    fn part_holds(
+        &mut self,
+        program: &Program,
+        part: u32,
+        transaction: Option<u64>,
+        state: &mut FlowState,
+        moment: &Moment<'_>,
+        matched_in: MatchedIn,
+    ) {
+        let Some(one) = program.parts.get(part as usize) else { return };
+        let Some(known) = program.rules.get(one.rule as usize) else { return };
+        if known.parts == 1 || known.is_alternative {
+            self.matches(program, one.rule, transaction, state, moment, matched_in);
+            return;
+        }
+        self.stats.no_room += u64::from(!state.hold(transaction, part));
+        // The parts of a rule follow each other.
+        let before = program.parts.get(..part as usize).unwrap_or_default();
+        let first = part - before.iter().rev().take_while(|other| other.rule == one.rule).count() as u32;
+        let all = first..first + u32::from(known.parts);
+        let transactions: Vec<Option<u64>> = match transaction {
+            Some(_) => vec![transaction],
+            None => all.clone().flat_map(|other| state.transactions_of(other)).collect(),
+        };
+        for transaction in transactions {
+            let is_held = |other: u32| {
+                let is_of_messages = program
+                    .parts
+                    .get(other as usize)
+                    .is_some_and(|other| matches!(other.about, About::Messages(_)));
+                state.holds(if is_of_messages { transaction } else { None }, other)
+            };
+            if all.clone().all(is_held) {
+                state.forget(transaction, all.clone());
+                self.matches(program, one.rule, transaction, state, moment, matched_in);
+            }
+        }
+    }
+
+    /// Matches a rule whose tests hold, if its conditions hold, too.
+    fn matches(
+        &mut self,
+        program: &Program,
+        number: u32,
+        transaction: Option<u64>,
+        state: &mut FlowState,
+        moment: &Moment<'_>,
+        matched_in: MatchedIn,
+    ) {
+        let Some(known) = program.rules.get(number as usize) else { return };
+        let rule = known.rule();
+        if !(rule.conditions.iter().all(|condition| condition_holds(condition, state, moment))
+            && state.bits_hold(&known.bits)
+            && state.ints_hold(&rule.flow_ints))
+        {
+            return;
+        }
+        if (known.is_alternative || matches_once(rule)) && !state.is_first(number, moment.direction) {
+            return;
+        }
+        let has_room = state.change_bits(&known.bits) & state.change_ints(&rule.flow_ints);
+        self.stats.no_room += u64::from(!has_room);
+        if rule.header.action == Action::Pass {
+            match matched_in {
+                MatchedIn::Packet => self.is_packet_passed = true,
+                MatchedIn::Stream | MatchedIn::Transaction => state.is_passed = true,
+            }
+        } else if !rule.is_silent {
+            self.matches.push(Match { rule: number, transaction, direction: moment.direction, matched_in });
+        }
+    }
+}
+
+/// Whether a rule matches once for a side of a flow: it asks nothing of single packets, and its header is about addresses or an
+/// application.
+fn matches_once(rule: &Rule) -> bool {
+    let is_wide = matches!(rule.header.protocol.selects, Selects::Ip { .. } | Selects::Application(_));
+    let of_flow = |condition: &Condition| matches!(condition, Condition::AppProtocol { .. });
+    is_wide && rule.buffers.is_empty() && rule.conditions.iter().all(of_flow)
+}
+
+/// Sorts parts, each once.
+fn in_order(parts: &mut Vec<u32>) {
+    parts.sort_unstable();
+    parts.dedup();
+}
+
+/// Whether the protocol of a flow encrypts its streams.
+fn is_encrypted(moment: &Moment<'_>) -> bool {
+    let encrypts = |place: &u8| {
+        let protocol = usize::from(*place).checked_sub(1).and_then(|at| PROTOCOLS.get(at));
+        protocol.is_some_and(|protocol| ["tls", "ssh"].contains(&protocol.name))
+    };
+    moment.protocols.iter().any(encrypts)
+}
+
+/// Whether the header of a rule covers the sender and the receiver, and the protocol of IP.
+fn is_header_of(rule: &Rule, moment: &Moment<'_>) -> bool {
+    let is_v4 = moment.initiator.0.is_ipv4();
+    let is_protocol = match rule.header.protocol.selects {
+        Selects::Everything => true,
+        Selects::Ip { v4, v6 } => {
+            if is_v4 {
+                v4
+            } else {
+                v6
+            }
+        }
+        Selects::Tcp { .. } => moment.ip_proto == 6,
+        Selects::Udp => moment.ip_proto == 17,
+        Selects::Sctp => moment.ip_proto == 132,
+        Selects::Icmp { v4, v6 } => match moment.ip_proto {
+            1 => v4,
+            58 => v6,
+            _ => false,
+        },
+        Selects::Application(_) => true,
+    };
+    let has_ports = matches!(moment.ip_proto, 6 | 17 | 132);
+    let is_in = |end: &Endpoint, (address, port): (IpAddr, u16)| {
+        end.addresses.has(address) && (!has_ports || end.ports.has(port))
+    };
+    let goes = |from, to| is_in(&rule.header.source, from) && is_in(&rule.header.destination, to);
+    let (from, to) = (moment.sender(), moment.receiver());
+    is_protocol && (goes(from, to) || rule.header.way != Way::Forward && goes(to, from))
+}
+
+fn condition_holds(condition: &Condition, state: &FlowState, moment: &Moment<'_>) -> bool {
+    if let Some(seen) = &moment.packet
+        && let Some(holds) = seen.holds(condition)
+    {
+        return holds;
+    }
+    let [client, server] = state.sent;
+    match condition {
+        Condition::FlowAge(test) => test.passes(moment.time.since(moment.first) / 1_000_000_000),
+        Condition::FlowPackets(side, test) => of_side(*side, *test, client.packets, server.packets),
+        Condition::FlowBytes(side, test) => of_side(*side, *test, client.bytes, server.bytes),
+        Condition::AppProtocol { name, is_negated, of } => {
+            let name_of = |place: &u8| {
+                usize::from(*place)
+                    .checked_sub(1)
+                    .and_then(|at| PROTOCOLS.get(at))
+                    .map(|protocol| protocol.name)
+            };
+            let mut names = moment.protocols.iter().filter_map(name_of);
+            let is = match (name, of) {
+                (None, _) => names.next().is_none(),
+                (Some(name), ProtocolOf::Original) => names.next() == Some(&**name),
+                (Some(name), ProtocolOf::Last) => names.last() == Some(&**name),
+                (Some(name), _) => names.any(|known| *known == **name),
+            };
+            is != *is_negated
+        }
+        _ => false,
+    }
+}
+
+fn of_side(side: OfSide, test: NumberTest, client: u64, server: u64) -> bool {
+    match side {
+        OfSide::Client => test.passes(client),
+        OfSide::Server => test.passes(server),
+        OfSide::Either => test.passes(client) || test.passes(server),
+        OfSide::Both => test.passes(client) && test.passes(server),
+    }
+}

@@ -1,0 +1,201 @@
+//! What conditions ask of a packet.
+
+use crate::buffer::RuleBuffer;
+use crate::condition::{Condition, IpOption};
+use std::net::IpAddr;
+use weir_wire::header::{Header, Icmp, Ipv4, Ipv6, Tcp};
+use weir_wire::{Fragment, Layers, Network};
+
+/// A packet that is looked at, or the one that brought what is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// Its bytes, from the link-layer header on.
+    pub data: &'a [u8],
+    /// Its layers, of the level of the flow.
+    pub layers: &'a Layers,
+}
+
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMPV6: u8 = 58;
+
+/// Types of ICMP whose second word has an identifier and a sequence number: echo, timestamp, information and address mask
+/// (RFC 792, RFC 950).
+const ICMP_WITH_ID: [u8; 8] = [0, 8, 13, 14, 15, 16, 17, 18];
+/// Those of ICMPv6: echo (RFC 4443).
+const ICMPV6_WITH_ID: [u8; 2] = [128, 129];
+
+impl<'a> Seen<'a> {
+    /// Its payload, as far as it was captured.
+    pub fn payload(&self) -> &'a [u8] {
+        self.layers.payload_of(self.data)
+    }
+
+    fn at(&self, from: u32, to: u32) -> &'a [u8] {
+        self.data.get(from as usize..to as usize).unwrap_or_default()
+    }
+
+    fn ipv4(&self) -> Option<Ipv4<'a>> {
+        (self.layers.network_kind == Network::Ipv4)
+            .then(|| Ipv4::parse(self.data.get(self.layers.network as usize..)?))?
+            .map(|(header, _)| header)
+    }
+
+    fn ipv6(&self) -> Option<Ipv6> {
+        (self.layers.network_kind == Network::Ipv6)
+            .then(|| Ipv6::parse(self.data.get(self.layers.network as usize..)?))?
+            .map(|(header, _)| header)
+    }
+
+    fn tcp(&self) -> Option<Tcp<'a>> {
+        let is_tcp = self.layers.ip_proto == TCP && self.layers.has_transport();
+        is_tcp
+            .then(|| Tcp::parse(self.data.get(self.layers.transport as usize..)?))?
+            .map(|(header, _)| header)
+    }
+
+    fn icmp(&self) -> Option<Icmp> {
+        let is_icmp = [ICMP, ICMPV6].contains(&self.layers.ip_proto) && self.layers.has_transport();
+        is_icmp
+            .then(|| Icmp::parse(self.data.get(self.layers.transport as usize..)?))?
+            .map(|(header, _)| header)
+    }
+
+    /// The identifier and the sequence number of a message of ICMP that has them.
+    fn icmp_echo(&self) -> Option<(u16, u16)> {
+        let icmp = self.icmp()?;
+        let has_them = match self.layers.ip_proto {
+            ICMP => ICMP_WITH_ID.contains(&icmp.kind),
+            _ => ICMPV6_WITH_ID.contains(&icmp.kind),
+        };
+        let [a, b, c, d] = icmp.rest;
+        has_them.then_some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+    }
+
+    /// The source and the destination address.
+    pub(super) fn addresses(&self) -> Option<(IpAddr, IpAddr)> {
+        match (self.ipv4(), self.ipv6()) {
+            (Some(ip), _) => Some((ip.src.into(), ip.dst.into())),
+            (None, Some(ip)) => Some((ip.src.into(), ip.dst.into())),
+            (None, None) => None,
+        }
+    }
+
+    /// The bytes of a buffer of headers.
+    pub(super) fn header(&self, buffer: &RuleBuffer) -> Option<Vec<u8>> {
+        let Layers { network, transport, payload, ip_proto, .. } = *self.layers;
+        let transport_of = |protocol: u8| {
+            (ip_proto == protocol && self.layers.has_transport())
+                .then(|| self.at(transport, payload).to_vec())
+        };
+        match buffer.name {
+            "ipv4.hdr" => {
+                self.ipv4().map(|ip| self.at(network, network + 20 + ip.options.len() as u32).to_vec())
+            }
+            "ipv6.hdr" => self.ipv6().map(|_| self.at(network, network + 40).to_vec()),
+            "tcp.hdr" => transport_of(TCP),
+            "udp.hdr" => transport_of(UDP),
+            // The header and what it is about: the payload begins with the body of the message.
+            "icmpv4.hdr" => transport_of(ICMP),
+            "icmpv6.hdr" => transport_of(ICMPV6),
+            "ip.src" => self.addresses().map(|(source, _)| bytes_of(source)),
+            "ip.dst" => self.addresses().map(|(_, destination)| bytes_of(destination)),
+            _ => None,
+        }
+    }
+
+    /// Whether a condition on packets holds; `None` for one that is about something else.
+    pub(super) fn holds(&self, condition: &Condition) -> Option<bool> {
+        let layers = self.layers;
+        Some(match condition {
+            Condition::Ttl(test) => is_ip(layers) && test.passes(layers.ttl.into()),
+            Condition::Tos(test) => {
+                let class = |ip: Ipv6| (ip.class_and_flow >> 20) as u8;
+                self.ipv4()
+                    .map(|ip| ip.tos)
+                    .or(self.ipv6().map(class))
+                    .is_some_and(|tos| test.passes(tos.into()))
+            }
+            Condition::IpId(test) => self.ipv4().is_some_and(|ip| test.passes(ip.id.into())),
+            Condition::IpProtocol(test) => is_ip(layers) && test.passes(layers.ip_proto.into()),
+            Condition::IpOption(option) => self.ipv4().is_some_and(|ip| has_option(ip.options, *option)),
+            Condition::FragmentBits(test) => {
+                // The bits stand where they are in the first byte of the field.
+                self.ipv4().is_some_and(|ip| test.passes((ip.fragment >> 8) as u8 & 0xe0))
+            }
+            Condition::FragmentOffset(test) => {
+                self.ipv4().is_some_and(|ip| test.passes((ip.fragment & 0x1fff).into()))
+            }
+            Condition::SameIp => self.addresses().is_some_and(|(source, destination)| source == destination),
+            Condition::TcpFlags(test) => self.tcp().is_some_and(|tcp| test.passes(tcp.flags)),
+            Condition::Sequence(is) => self.tcp().is_some_and(|tcp| tcp.seq == *is),
+            Condition::Acknowledgement(is) => self.tcp().is_some_and(|tcp| tcp.ack == *is),
+            Condition::Window { is, is_negated } => {
+                self.tcp().is_some_and(|tcp| (tcp.window == *is) != *is_negated)
+            }
+            Condition::Mss(test) => {
+                self.tcp().and_then(|tcp| mss(tcp.options)).is_some_and(|mss| test.passes(mss.into()))
+            }
+            Condition::IcmpType(test) => self.icmp().is_some_and(|icmp| test.passes(icmp.kind.into())),
+            Condition::IcmpCode(test) => self.icmp().is_some_and(|icmp| test.passes(icmp.code.into())),
+            Condition::IcmpId(is) => self.icmp_echo().is_some_and(|(id, _)| id == *is),
+            Condition::IcmpSequence(is) => self.icmp_echo().is_some_and(|(_, sequence)| sequence == *is),
+            Condition::IcmpMtu(test) => {
+                let too_big = |icmp: &Icmp| layers.ip_proto == ICMPV6 && icmp.kind == 2;
+                self.icmp()
+                    .filter(too_big)
+                    .is_some_and(|icmp| test.passes(u32::from_be_bytes(icmp.rest).into()))
+            }
+            Condition::PayloadSize(test) => {
+                layers.fragment != Fragment::Later && test.passes(layers.payload_len.into())
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn is_ip(layers: &Layers) -> bool {
+    matches!(layers.network_kind, Network::Ipv4 | Network::Ipv6)
+}
+
+fn bytes_of(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+/// Whether options of IPv4 (RFC 791 3.1) have one of a kind. A length that does not fit ends them.
+fn has_option(options: &[u8], wanted: IpOption) -> bool {
+    let mut rest = options;
+    while let [kind, after @ ..] = rest {
+        let is_wanted = match wanted {
+            IpOption::Any => true,
+            IpOption::Kind(number) => number == *kind,
+        };
+        if is_wanted {
+            return true;
+        }
+        rest = match (kind, after.first()) {
+            (0, _) => return false,
+            (1, _) => after,
+            (_, Some(length)) if *length >= 2 => rest.get(usize::from(*length)..).unwrap_or_default(),
+            _ => return false,
+        };
+    }
+    false
+}
+
+/// The maximum segment size among options of TCP (RFC 9293 3.2).
+fn mss(options: &[u8]) -> Option<u16> {
+    let mut rest = options;
+    loop {
+        rest = match rest {
+            [2, 4, high, low, ..] => return Some(u16::from_be_bytes([*high, *low])),
+            [1, after @ ..] => after,
+            [kind, length, ..] if *kind != 0 && *length >= 2 => rest.get(usize::from(*length)..)?,
+            _ => return None,
+        };
+    }
+}

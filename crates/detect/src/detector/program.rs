@@ -1,0 +1,482 @@
+//! Rules in the form in which flows are looked at: made once, shared by all workers.
+//!
+//! A rule has parts: what must be in messages of the client, in messages of the server, in payload, and in the headers of a packet.
+//! Each part is found by a literal of it that is searched for in one buffer together with those of all other rules; only what is
+//! found so is verified. A part without such a literal is verified wherever its buffers are.
+
+use crate::buffer::{Origin, RuleBuffer, Sides};
+use crate::condition::Condition;
+use crate::config::Class;
+use crate::content::{Content, FastPattern};
+use crate::header::{Action, Way};
+use crate::protocol::Selects;
+use crate::rule::{BufferTests, Rule, Test};
+use crate::ruleset::{LoadedRule, Ruleset};
+use crate::search::{Literal, Search};
+use crate::state::{BitAction, Side};
+use crate::transform::Transform;
+use std::collections::HashMap;
+use weir_proto::PROTOCOLS;
+use weir_wire::Direction;
+
+/// What a part of a rule is about.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(super) enum About {
+    /// A packet: its headers, its payload, or neither.
+    Packet,
+    /// A stream.
+    Stream,
+    /// The messages of one side, or of either side if none is stated.
+    Messages(Option<Direction>),
+}
+
+/// A part of a rule.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// The position of its rule in [`Program::rules`].
+    pub rule: u32,
+    pub about: About,
+    /// The positions of its tests in [`Rule::buffers`].
+    pub tests: Box<[u8]>,
+}
+
+/// A rule of the program.
+#[derive(Debug)]
+pub struct ProgramRule {
+    /// The rule, and where it is.
+    pub loaded: LoadedRule,
+    /// What its class says; the name of its class if it is unknown, "" without one.
+    pub category: Box<str>,
+    /// Its priority: its own, that of its class, or 3.
+    pub severity: u8,
+    /// Number of its parts.
+    pub(super) parts: u8,
+    /// Whether its packets and its streams are both looked at: either is enough.
+    pub(super) is_alternative: bool,
+    /// The protocol that the flow must have, as its place in [`PROTOCOLS`] from 1.
+    pub(super) protocol: Option<u8>,
+    /// Numbers of the flow's bits that it tests and that it changes.
+    pub(super) bits: Box<[(BitAction, Box<[u16]>)]>,
+    /// The position in [`Rule::buffers`] of the tests of what it decodes.
+    pub(super) decoded: Option<u8>,
+}
+
+impl ProgramRule {
+    /// The rule.
+    pub fn rule(&self) -> &Rule {
+        &self.loaded.rule
+    }
+
+    /// The tests of what it decodes.
+    pub(super) fn decoded(&self) -> Option<&BufferTests> {
+        self.loaded.rule.buffers.get(usize::from(self.decoded?))
+    }
+}
+
+/// A buffer with what is done to it first, and the parts that are found in it.
+#[derive(Debug)]
+pub(super) struct View {
+    pub transforms: Box<[Transform]>,
+    search: Search,
+    /// The part of each literal.
+    parts: Box<[u32]>,
+    /// Parts without a literal, which are verified for each value.
+    always: Box<[u32]>,
+}
+
+impl View {
+    /// Calls `found` with each part that the bytes may fulfil, some repeatedly.
+    pub fn find(&self, bytes: &[u8], mut found: impl FnMut(u32)) {
+        self.always.iter().for_each(|part| found(*part));
+        self.search
+            .find(bytes, |literal, _| self.parts.get(literal).into_iter().for_each(|part| found(*part)));
+    }
+}
+
+/// Where a view's bytes come from.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Source {
+    /// Payload of packets of this protocol of IP, or of any other than TCP, UDP and ICMP (0), from one side.
+    Packets(u8, Direction),
+    /// Streams from one side.
+    Streams(Direction),
+    /// A buffer of messages from one side.
+    Buffer(&'static str, Direction),
+}
+
+/// Rules in the form in which flows are looked at.
+#[derive(Debug, Default)]
+pub struct Program {
+    /// The rules, in the order in which they are judged.
+    pub rules: Vec<ProgramRule>,
+    pub(super) parts: Vec<Part>,
+    views: HashMap<Source, Vec<View>>,
+    /// Parts that no literal finds and that are about a packet: those of rules of addresses alone, by the protocol of IP, and of all.
+    pub(super) of_packets: Box<[u32]>,
+    /// Rules that are not in force because something that they ask for is not read yet, each with the reason.
+    pub unread: Vec<(LoadedRule, String)>,
+    reads_streams: bool,
+    /// The place in [`PROTOCOLS`] from 1 of the protocol of each buffer that the rules read.
+    protocols: HashMap<&'static str, u8>,
+}
+
+/// The protocol classes of packets' payload.
+pub(super) fn class_of(ip_proto: u8) -> u8 {
+    match ip_proto {
+        1 | 58 => 1,
+        6 | 17 => ip_proto,
+        _ => 0,
+    }
+}
+
+/// The priority of a rule without one, as in Suricata.
+const DEFAULT_PRIORITY: u8 = 3;
+
+const SIDES: [Direction; 2] = [Direction::Forward, Direction::Reverse];
+
+/// The side that sends.
+fn direction(side: Side) -> Direction {
+    match side {
+        Side::ToServer => Direction::Forward,
+        Side::ToClient => Direction::Reverse,
+    }
+}
+
+/// What of a rule cannot be looked at.
+fn unread(rule: &Rule) -> Option<String> {
+    let of_condition = |condition: &Condition| match condition {
+        Condition::AppEvent(name) | Condition::DecodeEvent(name) | Condition::StreamEvent(name) => {
+            Some(format!("the event `{name}`"))
+        }
+        Condition::TlsStates(_) => Some("the state of a TLS handshake".to_owned()),
+        Condition::TlsVersions(_) => Some("the version of TLS".to_owned()),
+        Condition::FtpBounce => Some("the address of a PORT command".to_owned()),
+        Condition::Number(field, _) => Some(format!("`{}`", field.0.name)),
+        Condition::Place(_) => Some("places of addresses".to_owned()),
+        Condition::Reputation(_) => Some("reputations of addresses".to_owned()),
+        Condition::FileHash { .. } => Some("hashes of files".to_owned()),
+        Condition::FileSize(_) => Some("sizes of files".to_owned()),
+        Condition::Checksum { .. } => Some("checksums".to_owned()),
+        Condition::StreamSize(..) => Some("`stream_size`".to_owned()),
+        _ => None,
+    };
+    let of_buffer = |of: &BufferTests| {
+        let known = |name: &str| weir_proto::buffers().any(|buffer| buffer.name == name);
+        match of.buffer.origin {
+            Origin::Transaction if !sources(of.buffer).iter().any(|name| known(name)) => {
+                Some(format!("`{}`", of.buffer.name))
+            }
+            _ => None,
+        }
+    };
+    let is_payload = |of: &&BufferTests| matches!(of.buffer.origin, Origin::Header);
+    let mixes = rule.buffers.iter().any(|of| is_payload(&of))
+        && rule.buffers.iter().any(|of| of.buffer.origin == Origin::Transaction);
+    let what = rule
+        .conditions
+        .iter()
+        .find_map(of_condition)
+        .or_else(|| rule.buffers.iter().find_map(of_buffer))
+        .or_else(|| (!rule.host_bits.is_empty()).then(|| "bits of hosts".to_owned()))
+        .or_else(|| {
+            rule.flow.is_reassembled.map(|_| "whether a packet was put together from fragments".to_owned())
+        })
+        .or_else(|| rule.stores_files.then(|| "`filestore`".to_owned()))
+        .or_else(|| {
+            (rule.header.way == Way::Transaction).then(|| "both sides of a transaction (`=>`)".to_owned())
+        })
+        .or_else(|| mixes.then(|| "headers of packets together with messages".to_owned()))
+        .or_else(|| {
+            (rule.header.protocol.selects == Selects::Everything).then(|| "packets without IP".to_owned())
+        })
+        .or_else(|| (rule.header.protocol.selects == Selects::Sctp).then(|| "SCTP".to_owned()));
+    what.map(|what| format!("{what}: nothing reads this for rules yet"))
+}
+
+/// The buffers of parsers that a buffer of rules has its bytes from, by their names.
+pub(super) fn sources(buffer: &'static RuleBuffer) -> &'static [&'static str] {
+    match buffer.name {
+        "file.data" => &["http.response_body", "http.request_body"],
+        _ => std::slice::from_ref(&buffer.name),
+    }
+}
+
+/// The side whose messages have a buffer, as far as a rule can know.
+fn side_of(rule: &Rule, buffer: &RuleBuffer) -> Option<Direction> {
+    match buffer.sides {
+        Sides::ToServer => Some(Direction::Forward),
+        Sides::ToClient => Some(Direction::Reverse),
+        Sides::Both => rule.flow.side.map(direction),
+    }
+}
+
+/// How good a literal finds its rule: a greater number is better.
+fn worth(content: &Content) -> (bool, usize) {
+    (content.fast_pattern != FastPattern::Unsaid, content.bytes.len())
+}
+
+/// The literal that finds a part: its tests, and the bytes.
+fn handle<'r>(rule: &'r Rule, tests: &[u8]) -> Option<(&'r BufferTests, Literal<'r>)> {
+    let of_part = tests.iter().filter_map(|at| rule.buffers.get(usize::from(*at)));
+    // Without the literal the part would not hold: an alternative to an absent buffer would.
+    let is_firm = |of: &&BufferTests| {
+        !of.tests.iter().any(|test| matches!(test, Test::Absent { .. })) && of.buffer.origin != Origin::Header
+    };
+    let contents = of_part.filter(is_firm).flat_map(|of| {
+        of.tests.iter().filter_map(move |test| match test {
+            Test::Content(content) if !content.is_negated => Some((of, content)),
+            _ => None,
+        })
+    });
+    let (of, content) = contents.max_by_key(|(_, content)| worth(content))?;
+    let bytes = match content.fast_pattern {
+        FastPattern::Part(from, length) => content.bytes.get(from..from + length).unwrap_or(&content.bytes),
+        _ => &content.bytes,
+    };
+    Some((of, Literal { bytes, ignores_case: content.ignores_case }))
+}
+
+/// The parts of a rule.
+fn parts_of(rule: &Rule) -> (Vec<(About, Box<[u8]>)>, bool) {
+    let mut parts: Vec<(About, Vec<u8>)> = Vec::new();
+    let mut add = |about: About, at: u8| match parts.iter_mut().find(|(known, _)| *known == about) {
+        Some((_, tests)) => tests.push(at),
+        None => parts.push((about, vec![at])),
+    };
+    let payload = payload_of(rule);
+    // A buffer of either side belongs to the messages of the side that another one names.
+    let named = rule.buffers.iter().filter(|of| of.buffer.origin == Origin::Transaction);
+    let named = named.filter_map(|of| side_of(rule, of.buffer)).next();
+    for (at, of) in (0..).zip(&rule.buffers) {
+        match of.buffer.origin {
+            Origin::Transaction => add(About::Messages(side_of(rule, of.buffer).or(named)), at),
+            Origin::Header => add(About::Packet, at),
+            Origin::Payload => add(payload.0, at),
+            Origin::Decoded => {}
+        }
+    }
+    let has_other = !parts.is_empty();
+    if !has_other {
+        parts.push((About::Packet, Vec::new()));
+    }
+    let mut parts: Vec<(About, Box<[u8]>)> =
+        parts.into_iter().map(|(about, tests)| (about, tests.into_boxed_slice())).collect();
+    // What may be in a packet or in a stream is looked for in both.
+    let mut is_alternative = false;
+    if payload.1
+        && parts.len() == 1
+        && let [(About::Stream, tests)] = parts.as_slice()
+    {
+        let tests = tests.clone();
+        parts.push((About::Packet, tests));
+        is_alternative = true;
+    }
+    (parts, is_alternative)
+}
+
+/// Where contents of payload are looked for, and whether single packets are looked at, too.
+fn payload_of(rule: &Rule) -> (About, bool) {
+    let of_packet =
+        |condition: &Condition| matches!(condition, Condition::PayloadSize(_) | Condition::TcpFlags(_));
+    let is_over_tcp = match rule.header.protocol.selects {
+        Selects::Tcp { streams, .. } => streams,
+        Selects::Application(name) => {
+            PROTOCOLS.iter().any(|protocol| protocol.name == name && protocol.transport.covers(6))
+        }
+        _ => false,
+    };
+    if !is_over_tcp || rule.flow.streams == Some(false) || rule.conditions.iter().any(of_packet) {
+        return (About::Packet, false);
+    }
+    let is_tcp = matches!(rule.header.protocol.selects, Selects::Tcp { packets: true, .. });
+    let has_place = |(_, content): (&BufferTests, &Content)| {
+        content.depth.is_some() || content.offset.is_some() || content.is_at_start
+    };
+    let also_packets = is_tcp && rule.flow.streams.is_none() && rule.contents().any(has_place);
+    (About::Stream, also_packets)
+}
+
+/// The order in which rules are judged: by action, those that change bits before those that test them, by priority, by number.
+fn order(rule: &Rule, of_class: Option<u8>) -> (Action, u8, u8, u32, u32) {
+    let changes = rule.flow_bits.iter().any(|bits| !bits.action.is_test());
+    let tests = rule.flow_bits.iter().any(|bits| bits.action.is_test());
+    let bits = match (changes, tests) {
+        (true, false) => 0,
+        (true, true) => 1,
+        (false, true) => 2,
+        (false, false) => 3,
+    };
+    let priority = rule.priority.or(of_class).unwrap_or(DEFAULT_PRIORITY);
+    (rule.header.action, bits, priority, rule.gid, rule.sid)
+}
+
+/// A view while it is collected.
+#[derive(Default)]
+struct Collected<'r> {
+    transforms: &'r [Transform],
+    /// Each literal, and the part that it finds.
+    literals: Vec<(Literal<'r>, u32)>,
+    always: Vec<u32>,
+}
+
+impl Program {
+    /// Makes the program of rules. `classes` are what their classes mean.
+    pub fn new(set: &Ruleset, classes: &[Class]) -> Self {
+        let class_of: HashMap<&str, &Class> = classes.iter().map(|class| (&*class.name, class)).collect();
+        let mut program = Self::default();
+        let mut rules: Vec<&LoadedRule> = set.rules.iter().collect();
+        rules.sort_by_key(|loaded| {
+            let class = loaded.rule.class.as_deref().and_then(|name| class_of.get(name));
+            order(&loaded.rule, class.map(|class| class.priority))
+        });
+        let mut names: HashMap<&str, u16> = HashMap::new();
+        let mut views: HashMap<Source, Vec<Collected<'_>>> = HashMap::new();
+        let mut of_packets = Vec::new();
+        for loaded in rules {
+            let rule: &Rule = &loaded.rule;
+            if let Some(reason) = unread(rule) {
+                program.unread.push((loaded.clone(), reason));
+                continue;
+            }
+            let number = program.rules.len() as u32;
+            let (parts, is_alternative) = parts_of(rule);
+            let bits = rule.flow_bits.iter().map(|bits| {
+                let numbers = bits.names.iter().map(|name| {
+                    let next = names.len() as u16;
+                    *names.entry(name).or_insert(next)
+                });
+                (bits.action, numbers.collect())
+            });
+            let protocol = match rule.header.protocol.selects {
+                Selects::Application(name) => {
+                    PROTOCOLS.iter().position(|protocol| protocol.name == name).map(|at| at as u8 + 1)
+                }
+                _ => None,
+            };
+            let name = rule.class.as_deref().unwrap_or_default();
+            let class = class_of.get(name);
+            program.rules.push(ProgramRule {
+                loaded: loaded.clone(),
+                category: class.map_or(name, |class| &class.description).into(),
+                severity: rule.priority.or(class.map(|class| class.priority)).unwrap_or(DEFAULT_PRIORITY),
+                parts: parts.len() as u8,
+                is_alternative,
+                protocol,
+                bits: bits.collect(),
+                decoded: rule
+                    .buffers
+                    .iter()
+                    .position(|of| of.buffer.origin == Origin::Decoded)
+                    .map(|at| at as u8),
+            });
+            for (about, tests) in parts {
+                let part = program.parts.len() as u32;
+                program.reads_streams |= about == About::Stream;
+                let found = handle(rule, &tests);
+                let (of, literal) = match &found {
+                    Some((of, literal)) => (Some(*of), Some(*literal)),
+                    // Any of its buffers makes it a candidate.
+                    None => (tests.first().and_then(|at| rule.buffers.get(usize::from(*at))), None),
+                };
+                let view_sources = sources_of(rule, about, of);
+                if view_sources.is_empty() {
+                    of_packets.push(part);
+                }
+                for source in view_sources {
+                    let transforms = of.map_or(&[][..], |of| &of.transforms);
+                    let of_source = views.entry(source).or_default();
+                    let known = of_source.iter().position(|view| view.transforms == transforms);
+                    let place = known.unwrap_or(of_source.len());
+                    if known.is_none() {
+                        of_source.push(Collected { transforms, ..Collected::default() });
+                    }
+                    let Some(view) = of_source.get_mut(place) else { continue };
+                    match literal {
+                        Some(literal) => view.literals.push((literal, part)),
+                        None => view.always.push(part),
+                    }
+                }
+                program.parts.push(Part { rule: number, about, tests });
+            }
+        }
+        program.protocols = program
+            .buffers()
+            .into_iter()
+            .filter_map(|buffer| {
+                let has = |protocol: &&weir_proto::Protocol| protocol.buffers.contains(&buffer);
+                Some((buffer.name, PROTOCOLS.iter().position(|protocol| has(protocol))? as u8 + 1))
+            })
+            .collect();
+        program.of_packets = of_packets.into();
+        for (source, collected) in views {
+            let made = collected.into_iter().map(|Collected { transforms, literals, always }| {
+                let (literals, parts): (Vec<_>, Vec<_>) = literals.into_iter().unzip();
+                View {
+                    transforms: transforms.into(),
+                    search: Search::new(&literals),
+                    parts: parts.into(),
+                    always: always.into(),
+                }
+            });
+            program.views.insert(source, made.collect());
+        }
+        program
+    }
+
+    /// The views of a source.
+    pub(super) fn views(&self, source: Source) -> &[View] {
+        self.views.get(&source).map_or(&[], Vec::as_slice)
+    }
+
+    /// The place in [`PROTOCOLS`] from 1 of the protocol of a buffer that the rules read.
+    pub(super) fn protocol_of(&self, buffer: &str) -> Option<u8> {
+        self.protocols.get(buffer).copied()
+    }
+
+    /// Whether any rule looks at streams.
+    pub fn reads_streams(&self) -> bool {
+        self.reads_streams
+    }
+
+    /// The buffers of parsers that the rules read.
+    pub fn buffers(&self) -> Vec<&'static weir_proto::Buffer> {
+        let tests = self.rules.iter().flat_map(|rule| &rule.loaded.rule.buffers);
+        let named: Vec<&str> = tests
+            .filter(|of| of.buffer.origin == Origin::Transaction)
+            .flat_map(|of| sources(of.buffer).iter().copied())
+            .collect();
+        weir_proto::buffers().filter(|buffer| named.contains(&buffer.name)).collect()
+    }
+}
+
+/// Where the bytes that find a part come from; none for a part of packets that no payload finds.
+fn sources_of(rule: &Rule, about: About, of: Option<&BufferTests>) -> Vec<Source> {
+    let sides =
+        |side: Option<Direction>| SIDES.into_iter().filter(move |one| side.is_none_or(|side| side == *one));
+    let stated = rule.flow.side.map(direction);
+    match (about, of) {
+        (About::Messages(side), Some(of)) => sources(of.buffer)
+            .iter()
+            .flat_map(|name| sides(side).map(move |side| Source::Buffer(name, side)))
+            .collect(),
+        (About::Stream, _) => sides(stated).map(Source::Streams).collect(),
+        (About::Packet, Some(of)) if of.buffer.origin == Origin::Payload => {
+            classes(rule.header.protocol.selects)
+                .iter()
+                .flat_map(|class| sides(stated).map(|side| Source::Packets(*class, side)))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The classes of packets' payload that a protocol selects.
+fn classes(selects: Selects) -> &'static [u8] {
+    match selects {
+        Selects::Tcp { .. } => &[6],
+        Selects::Udp => &[17],
+        Selects::Icmp { .. } => &[1],
+        Selects::Application(_) => &[6, 17],
+        Selects::Everything | Selects::Ip { .. } | Selects::Sctp => &[0, 1, 6, 17],
+    }
+}
