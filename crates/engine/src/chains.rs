@@ -500,6 +500,7 @@ mod tests {
             seeds: 1_u64.into(),
             chosen: None,
             own_apps: Default::default(),
+            rules: None,
         };
         let all: Vec<Subscription> = chains.iter().map(subscription).collect();
         let number = before.map_or(1, |before| before.number() + 1);
@@ -668,6 +669,7 @@ mod tests {
             seeds: 1_u64.into(),
             chosen: None,
             own_apps: Default::default(),
+            rules: None,
         };
         let plan = Plan::new("", specs, settings).unwrap();
         let readers: Vec<u32> = plan.trees.nodes.iter().map(|node| node.readers).collect();

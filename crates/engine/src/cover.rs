@@ -213,6 +213,7 @@ mod tests {
             seeds: 1_u64.into(),
             chosen: None,
             own_apps: Default::default(),
+            rules: None,
         };
         let all: Vec<Subscription> = ports.iter().map(subscription).collect();
         Plan::of(before, 1, "", &all, settings).unwrap()

@@ -1,7 +1,7 @@
 //! What the subscriptions of a plan need of the pass, apart from packets and tallies.
 
 use crate::streams::Measuring;
-use crate::{Of, OwnApps, Target};
+use crate::{Of, OwnApps, Rules, Target};
 use std::fmt;
 use std::sync::Arc;
 use weir_api::Level;
@@ -133,6 +133,8 @@ pub struct Demand {
     pub measured: bool,
     /// Applications whose patterns are searched in the first bytes of flows.
     pub own_apps: Option<Arc<OwnApps>>,
+    /// Rules that look at flows.
+    pub rules: Option<Rules>,
 }
 
 impl Demand {
@@ -168,6 +170,13 @@ impl Demand {
         }
     }
 
+    /// The demand of rules: all flows are parsed, with the buffers that they read.
+    pub(crate) fn of_rules(rules: &Rules) -> Self {
+        let buffers = rules.program().buffers();
+        let bodies = buffers.iter().any(|buffer| buffer.is_stream);
+        Self { rules: Some(rules.clone()), buffers, bodies, ..Self::default() }
+    }
+
     /// Adds the demand of another subscription.
     pub fn add(&mut self, other: &Demand) {
         self.rows |= other.rows;
@@ -191,6 +200,7 @@ impl Demand {
         self.measured |= other.measured;
         // All plans of a run have one list.
         self.own_apps = self.own_apps.take().or_else(|| other.own_apps.clone());
+        self.rules = self.rules.take().or_else(|| other.rules.clone());
         self.measure = match (self.measure, other.measure) {
             (Some(one), Some(other)) => Some(one.with(other)),
             (one, other) => one.or(other),
@@ -205,6 +215,7 @@ impl Demand {
             || !self.requested.is_empty()
             || self.content
             || self.unidentified
+            || self.rules.is_some()
     }
 
     /// Whether a record that functions see may be of a flow that another flow announces.
@@ -287,6 +298,9 @@ impl Demand {
             flag(self.identifies && !self.parses(), "protocols are identified"),
             flag(self.own_apps.is_some(), "first bytes are searched for applications"),
             flag(self.parses(), "protocols are parsed"),
+            self.rules
+                .as_ref()
+                .map(|rules| format!("rules that look at flows: {}", rules.program().rules.len())),
             (!self.logged.is_none()).then(|| format!("records for logs: {}", self.logged)),
             (!self.tested.is_none()).then(|| format!("records for functions: {}", self.tested)),
             (!self.requested.is_empty()).then(|| {
@@ -396,6 +410,7 @@ mod tests {
             seeds: 1_u64.into(),
             chosen: None,
             own_apps: Default::default(),
+            rules: None,
         };
         let specs = of.iter().map(|(expression, call)| {
             let mut words = call.split(' ');

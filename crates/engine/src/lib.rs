@@ -11,7 +11,7 @@
 //! use weir_wire::{Batch, LinkType, PacketBuf, build};
 //!
 //! let requested = SubscriptionSpec::new("dns", "port 53", vec![FunctionCall::new("packets")]);
-//! let settings = Settings { filter: Default::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into(), chosen: None, own_apps: Default::default() };
+//! let settings = Settings { filter: Default::default(), checksum: ChecksumMode::Off, seeds: 1_u64.into(), chosen: None, own_apps: Default::default(), rules: None };
 //! let plan = Plan::new("", vec![requested], settings).unwrap();
 //! let mut packets = PacketBuf::default();
 //! for port in [53, 80, 53] {
@@ -39,6 +39,7 @@ mod chosen;
 mod cover;
 mod decided;
 mod demand;
+mod detection;
 mod edits;
 mod expressions;
 mod feeder;
@@ -80,6 +81,7 @@ pub use announced::{Announcements, PacketOrder};
 pub use chosen::ChosenFlows;
 pub use decided::{DecidedFlow, DecidedFlows};
 pub use demand::{Demand, Tables};
+pub use detection::Rules;
 pub use function::{
     Argument, Arguments, Block, BuildJudge, BuildTarget, CallError, Callable, DELIVERIES, DROPS, Delivery,
     FUNCTIONS, FileState, Function, FunctionSpec, InputKind, Judge, Memory, OwnedTally, PER_MILLION,

@@ -972,6 +972,7 @@ mod tests {
             seeds: 1_u64.into(),
             chosen: None,
             own_apps: Default::default(),
+            rules: None,
         };
         let mut spec = SubscriptionSpec::new("flows", "tcp port 80", vec![FunctionCall::new("packets")]);
         spec.level = Level::Flow;

@@ -7,7 +7,8 @@ use crate::settings::{PlanError, Seeds, Settings};
 use crate::streams::DELAYS;
 use crate::uncommon::Uncommon;
 use crate::{
-    Block, Delivery, Function, FunctionSpec, InputKind, Item, Memory, OwnApps, Selector, Supplement, Target,
+    Block, Delivery, Function, FunctionSpec, InputKind, Item, Memory, OwnApps, Rules, Selector, Supplement,
+    Target,
 };
 use std::sync::Arc;
 use weir_api::{
@@ -541,7 +542,7 @@ impl Compiled {
 /// They cannot, or an argument is invalid.
 pub fn check_chain(level: Level, functions: &[FunctionCall], options: &Options<'_>) -> Result<(), String> {
     let spec = SubscriptionSpec { level, ..SubscriptionSpec::new("", "", functions.to_vec()) };
-    Chain::compile(&spec, options, 0_u64.into(), &Arc::default()).map(drop)
+    Chain::compile(&spec, options, 0_u64.into(), &Arc::default(), None).map(drop)
 }
 
 /// The functions of a subscription.
@@ -564,7 +565,8 @@ struct ChainReading {
 
 impl Chain {
     fn new(spec: &SubscriptionSpec, settings: &Settings) -> Result<Self, String> {
-        Self::compile(spec, &settings.filter, settings.seeds, &settings.own_apps)
+        let Settings { filter, seeds, own_apps, rules, .. } = settings;
+        Self::compile(spec, filter, *seeds, own_apps, rules.as_ref())
     }
 
     fn compile(
@@ -572,6 +574,7 @@ impl Chain {
         filter: &Options<'_>,
         seeds: Seeds,
         own_apps: &Arc<OwnApps>,
+        rules: Option<&Rules>,
     ) -> Result<Self, String> {
         let mut chain = Chain::default();
         for (place, call) in (0_u16..).zip(&spec.functions) {
@@ -581,6 +584,8 @@ impl Chain {
                 check_whole(spec, call, delivery.level)?;
             } else if let Some(supplement) = Supplement::find(&call.name) {
                 chain.demand.add(&supplement.demand(call)?);
+                let of_run = rules.filter(|_| supplement.looks_with_rules());
+                of_run.into_iter().for_each(|rules| chain.demand.add(&Demand::of_rules(rules)));
                 check_whole(spec, call, supplement.level)?;
             } else if event::is_threshold(call)? {
                 let is_after = chain.calls.last().is_some_and(|(_, call)| call.measures().is_some());

@@ -3,12 +3,14 @@
 use crate::allowances::Allowances;
 use crate::announced::Announced;
 use crate::asked::Asked;
+use crate::detection::{Detection, Place};
 use crate::session_stats::SessionStats;
 use crate::tap::Tap;
 use crate::token_bucket::weight;
 use crate::{Emitted, FlowIdentity, Item, Sink};
 use weir_proto::{Buffer, Columns, Expected, FILES, Field, Out, Record, Table, Value};
-use weir_wire::Direction;
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Time};
 
 /// Passes records of parsers to the sink, and what they emit before to functions.
 pub(crate) struct RecordEmitter<'w, 't> {
@@ -21,7 +23,35 @@ pub(crate) struct RecordEmitter<'w, 't> {
     pub stats: &'w mut SessionStats,
     pub asked: &'w Asked,
     pub packet: u32,
+    /// The time of what is read.
+    pub time: Time,
+    /// Rules that look at flows, if there are any, and the row of the flow for them.
+    pub detection: Option<(&'w mut Detection, u32)>,
     pub tap: &'w mut Tap<'t>,
+}
+
+impl RecordEmitter<'_, '_> {
+    /// Lets rules look at a chunk that the parser has read, and emits their alerts. `services` are the protocols of the flow.
+    pub fn detect(&mut self, services: [u8; 4], chunk: &Chunk<'_>) {
+        self.with_rules(services, |detection, place| {
+            detection.complete(place, chunk.direction);
+            detection.chunk(place, chunk);
+        });
+    }
+
+    /// Lets rules look at what is left of a flow that ends.
+    pub fn end_detection(&mut self, services: [u8; 4]) {
+        self.with_rules(services, Detection::end);
+    }
+
+    /// Lets rules look at something of the flow, and emits their alerts.
+    fn with_rules(&mut self, services: [u8; 4], look: impl FnOnce(&mut Detection, &Place<'_>)) {
+        let Some((detection, row)) = self.detection.take() else { return };
+        let place = Place { row, flow: self.identity, services, time: self.time };
+        look(detection, &place);
+        detection.alerts(&place, |record| self.record(record));
+        self.detection = Some((detection, row));
+    }
 }
 
 impl Out for RecordEmitter<'_, '_> {
@@ -56,7 +86,18 @@ impl Out for RecordEmitter<'_, '_> {
     }
 
     fn buffer(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {
+        self.with_rules([0; 4], |detection, place| detection.buffer(place, side, buffer, bytes));
         self.tap.early(self.identity, &Item::Buffer(self.identity, buffer, side, bytes));
+    }
+
+    fn transaction(&mut self, side: Direction, number: u64) {
+        if let Some((detection, row)) = &mut self.detection {
+            detection.transaction(*row, side, number);
+        }
+    }
+
+    fn side_is_complete(&mut self, side: Direction) {
+        self.with_rules([0; 4], |detection, place| detection.complete(place, side));
     }
 
     fn expect(&mut self, expected: Expected) {

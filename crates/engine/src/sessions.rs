@@ -5,6 +5,7 @@ use crate::announced::{Announced, Announcements};
 use crate::asked::Asked;
 use crate::decided::DecidedFlows;
 use crate::demand::Demand;
+use crate::detection::{Detection, Place};
 use crate::held::{self, HeldPackets};
 use crate::odd_packets::OddPackets;
 use crate::odd_segments::OddSegments;
@@ -72,6 +73,8 @@ pub(crate) struct Sessions {
     unidentified_packets: Option<UnidentifiedPackets>,
     /// Searches what flows say first, if users describe applications by it.
     first_bytes: Option<FirstBytes>,
+    /// Looks at flows with rules, if there are any.
+    detection: Option<Detection>,
     /// Measures flows, if enabled.
     measurer: Option<Measurer>,
     allowances: Allowances,
@@ -227,6 +230,7 @@ impl Sessions {
             held_packets: demand.held.then(|| HeldPackets::new(config.memory / 4)),
             unidentified_packets: demand.unidentified.then(|| UnidentifiedPackets::new(config.memory / 4)),
             first_bytes: demand.own_apps.clone().map(FirstBytes::new),
+            detection: demand.rules.as_ref().map(|rules| Detection::new(rules, config.memory / 4)),
             measurer: demand.measure.map(|measuring| Measurer::new(measuring, config.memory / 4)),
             asked: Asked::new(demand, config),
             since: Time::default(),
@@ -272,6 +276,9 @@ impl Sessions {
             }
             self.unidentified_packets =
                 demand.unidentified.then(|| UnidentifiedPackets::new(self.config.memory / 4));
+        }
+        if self.asked.demand.rules != demand.rules {
+            self.detection = demand.rules.as_ref().map(|rules| Detection::new(rules, self.config.memory / 4));
         }
         if self.asked.demand.own_apps != demand.own_apps {
             self.first_bytes = demand.own_apps.clone().map(FirstBytes::new);
@@ -333,6 +340,7 @@ impl Sessions {
             let Self { odd_packets, allowances, stats, .. } = self;
             odd_packets.packet(seen, |record| allowances.emit(&seen.flow, record, stats, tap));
         }
+        self.detect(seen, tap);
         if self.asked.reads_payload {
             self.packet = seen.packet.number;
             self.announced.begin(self.packet);
@@ -355,6 +363,18 @@ impl Sessions {
         packets.packet(seen, found, &tap.plan.whole.unidentified, tap.sink);
     }
 
+    /// Looks at a packet with rules.
+    fn detect(&mut self, seen: &FlowPacket<'_>, tap: &mut Tap<'_>) {
+        let services = if self.detection.is_some() { self.found(seen.row).services } else { [0; 4] };
+        let Self { detection: Some(detection), allowances, stats, .. } = self else { return };
+        detection.packet(seen, services);
+        let place = Place { row: seen.row, flow: &seen.flow, services, time: seen.packet.time };
+        let number = seen.packet.number;
+        detection.alerts(&place, |record| {
+            allowances.emit(&seen.flow, weir_proto::Record { packet: number, ..record }, stats, tap);
+        });
+    }
+
     /// Whether a session reads the packet's flow, or will begin to.
     fn is_parsed(&mut self, seen: &FlowPacket<'_>, plan: &Plan) -> bool {
         if self.asked.is_unread() {
@@ -363,7 +383,10 @@ impl Sessions {
         if let Some(entry) = self.entry(seen.row) {
             let wants =
                 || self.first_bytes.as_ref().is_some_and(|first| first.wants(seen.row, seen.direction));
-            return entry.session.as_ref().is_some_and(|session| !session.is_unidentified() || wants());
+            // Rules look at streams of any protocol, and of none.
+            let is_detected = self.detection.as_ref().is_some_and(Detection::reads_streams);
+            return entry.session.as_ref().is_some_and(|session| !session.is_unidentified() || wants())
+                || is_detected;
         }
         // A flow that is skipped, or that nothing had to be known of, stays so: a parser cannot begin in the middle of a flow.
         let may_begin = seen.flow.first >= self.since
@@ -445,6 +468,7 @@ impl Sessions {
             asked,
             held,
             first_bytes,
+            detection,
             stats,
             packet,
             ..
@@ -462,6 +486,7 @@ impl Sessions {
             asked,
             held,
             first_bytes: first_bytes.as_mut(),
+            detection: detection.as_mut(),
             is_full,
             room,
             stats,
@@ -605,7 +630,7 @@ impl Sessions {
         let ended = self.entries.get_mut(row).and_then(Option::take);
         let found = ended
             .zip(identity)
-            .map(|(mut entry, identity)| self.end_entry(&mut entry, wants, &identity, time, tap));
+            .map(|(mut entry, identity)| self.end_entry(row, &mut entry, wants, &identity, time, tap));
         let mut found: Found = found.unwrap_or_default();
         found.own_apps = self.first_bytes.as_mut().map_or(0, |first| first.end(row));
         self.refused.remove(row);
@@ -629,6 +654,7 @@ impl Sessions {
 
     fn end_entry(
         &mut self,
+        row: u32,
         entry: &mut Entry,
         wants: Wants,
         identity: &FlowIdentity,
@@ -647,11 +673,14 @@ impl Sessions {
             stats: &mut self.stats,
             asked: &self.asked,
             packet: 0,
+            time,
+            detection: self.detection.as_mut().map(|detection| (detection, row)),
             tap,
         };
         session.end(time, &|| setup(identity, wants), &mut emitter);
-        self.allowances.files.end(identity);
         let found = found(session);
+        emitter.end_detection(found.services);
+        self.allowances.files.end(identity);
         self.stats.unidentified += u64::from(found.is_unidentified);
         self.stats.identified += u64::from(!found.is_unidentified);
         found
@@ -669,6 +698,7 @@ impl Sessions {
             + self.odd_packets.memory()
             + self.held_packets.as_ref().map_or(0, HeldPackets::memory)
             + self.first_bytes.as_ref().map_or(0, FirstBytes::memory)
+            + self.detection.as_ref().map_or(0, Detection::memory)
             + self.streams.memory()
     }
 
@@ -721,6 +751,7 @@ struct SessionFeed<'w, 't> {
     asked: &'w Asked,
     held: &'w mut usize,
     first_bytes: Option<&'w mut FirstBytes>,
+    detection: Option<&'w mut Detection>,
     /// Whether there is no room for another flow.
     is_full: bool,
     /// Bytes that sessions may hold.
@@ -795,10 +826,13 @@ impl SessionFeed<'_, '_> {
             stats: self.stats,
             asked: self.asked,
             packet: self.packet,
+            time: chunk.time,
+            detection: self.detection.as_deref_mut().map(|detection| (detection, row)),
             tap: self.tap,
         };
         let did_announce = session.may_announce();
         session.chunk(chunk, &|| setup(&identity, wants), &mut emitter);
+        emitter.detect(found(session).services, chunk);
         if did_announce || session.may_announce() {
             emitter.announced.follow(row, &identity, session.may_announce(), self.payload);
         }

@@ -1,6 +1,6 @@
 //! What a plan is compiled with, and why it may fail.
 
-use crate::{ChosenFlows, OwnApps};
+use crate::{ChosenFlows, OwnApps, Rules};
 use std::sync::Arc;
 use weir_filter::{FilterError, Options};
 
@@ -17,6 +17,8 @@ pub struct Settings {
     pub chosen: Option<Arc<ChosenFlows>>,
     /// The applications that users describe.
     pub own_apps: Arc<OwnApps>,
+    /// The rules that look at flows; `None` without any.
+    pub rules: Option<Rules>,
 }
 
 /// Keys of the hashes of functions. Senders of packets do not know them, and so cannot choose packets that collide or that

@@ -141,6 +141,7 @@ mod tests {
             seeds: 1_u64.into(),
             chosen: None,
             own_apps: Default::default(),
+            rules: None,
         };
         Plan::new("", expressions.iter().map(spec).collect(), settings).unwrap()
     }

@@ -184,7 +184,7 @@ impl Trees {
         trees.paths.resize(total as usize, 0);
         trees.nodes.reserve(total as usize);
         // Those with equal first functions lie side by side.
-        order.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+        order.sort_by_key(|(functions, ..)| *functions);
         // The functions of the strand before.
         let mut open: Vec<u32> = Vec::new();
         let mut lineage: &[Origin] = &[];

@@ -81,6 +81,7 @@ fn the_clock_is_read_at_most_sixteen_times_per_thousand_packets() {
                 seeds: 1_u64.into(),
                 chosen: None,
                 own_apps: Default::default(),
+                rules: None,
             };
             let plan = Arc::new(Plan::new("", subscriptions(kind, count), settings).unwrap());
             // The first block and the first tallies of each interval are measured in advance.

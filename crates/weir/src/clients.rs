@@ -426,6 +426,7 @@ mod tests {
             seeds: 1_u64.into(),
             chosen: None,
             own_apps: Default::default(),
+            rules: None,
         };
         let mut desk = Desk::new(settings, "", Vec::new(), Vec::new(), 1, SECOND).unwrap();
         desk.set_limit(limit);

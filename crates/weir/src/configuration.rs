@@ -445,6 +445,7 @@ mod tests {
             seeds: 1_u64.into(),
             chosen: None,
             own_apps: Default::default(),
+            rules: None,
         };
         Arc::new(Desk::new(settings, "", Vec::new(), Vec::new(), 1, 1).unwrap())
     }

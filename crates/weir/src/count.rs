@@ -123,6 +123,7 @@ impl Counting<'_> {
             seeds: seeds(),
             chosen,
             own_apps: Default::default(),
+            rules: None,
         };
         let plan = match Plan::counting(expressions.iter().map(count_of).collect(), settings) {
             Ok(plan) => Arc::new(plan),

@@ -535,6 +535,7 @@ mod tests {
             seeds: 1_u64.into(),
             chosen: None,
             own_apps: Default::default(),
+            rules: None,
         };
         let configured = names.iter().map(|name| spec(name, "tcp")).collect();
         Desk::new(settings, "", Subscription::number([spec("run", "")]), configured, 2, SECOND).unwrap()
@@ -587,6 +588,7 @@ mod tests {
             seeds: 1_u64.into(),
             chosen: None,
             own_apps: Default::default(),
+            rules: None,
         };
         let configured = vec![watch(&one), watch(&two)];
         let desk = Desk::new(settings, "", Subscription::number([]), configured.clone(), 2, SECOND).unwrap();

@@ -87,6 +87,7 @@ fn read(options: &cli::Report) -> Result<(Gather, Vec<String>, Exit), Exit> {
         seeds: 1_u64.into(),
         chosen: None,
         own_apps: Default::default(),
+        rules: None,
     };
     let plan = Plan::of(
         None,

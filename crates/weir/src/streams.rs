@@ -67,6 +67,7 @@ pub fn streams(options: &cli::Streams) -> Exit {
         seeds: SEED.into(),
         chosen: scope.chosen,
         own_apps: Default::default(),
+        rules: None,
     };
     let whole = SubscriptionSpec::delivering("streams", Level::Stream, vec![FunctionCall::new("stream")]);
     let plan = match Plan::new(&scope.expression, vec![whole], settings) {

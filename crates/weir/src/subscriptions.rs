@@ -193,6 +193,8 @@ pub fn of_options(
     let measure = FunctionCall::new("measure").with("sample", sample);
     let measure = SubscriptionSpec::delivering("--measure", Level::Flow, vec![measure]);
     add(options.logs.measure || sample > 0, measure);
+    let rules = SubscriptionSpec::delivering("--rules", Level::Record, vec![FunctionCall::new("rules")]);
+    add(!options.rules.rules.is_empty(), rules);
     let is_read = is_read || !specs.is_empty();
     // The numbers of the others do not depend on the logs.
     specs.extend(logs);

@@ -41,6 +41,7 @@ pub fn talk(options: &cli::Talk) -> Exit {
         seeds: SEED.into(),
         chosen: scope.chosen,
         own_apps: Default::default(),
+        rules: None,
     };
     let whole = SubscriptionSpec::delivering("streams", Level::Stream, vec![FunctionCall::new("stream")]);
     let plan = match Plan::new(&scope.expression, vec![whole], settings) {

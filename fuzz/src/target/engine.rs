@@ -121,6 +121,7 @@ fn plan(kind: u8) -> Plan {
         seeds: 7_u64.into(),
         chosen: None,
         own_apps: Default::default(),
+        rules: None,
     };
     let scope = if kind & 8 == 0 { "" } else { "not udp" };
     Plan::new(scope, specs, settings).expect("a plan of every function")

@@ -213,6 +213,7 @@ mod tests {
             seeds: 1_u64.into(),
             chosen: None,
             own_apps: Default::default(),
+            rules: None,
         };
         let spec = SubscriptionSpec::new("list", expression, vec![call.clone()]);
         let plan = Arc::new(Plan::new("", vec![spec], settings).unwrap());

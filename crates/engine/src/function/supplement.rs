@@ -1,5 +1,5 @@
-//! What the pass adds for the functions that see or deliver records: checksums of files, and measurements of flows. Nothing of its own
-//! leaves, so that no code of it sees an item.
+//! What the pass adds for the functions that see or deliver records: checksums of files, measurements of flows, alerts of rules.
+//! Nothing of its own leaves, so that no code of it sees an item.
 
 use super::{Argument, Arguments};
 use crate::demand::Demand;
@@ -8,7 +8,7 @@ use weir_api::{FunctionCall, Level};
 use weir_proto::Hashes;
 
 /// Everything that can be added.
-pub static SUPPLEMENTS: &[&Supplement] = &[&HASH, &MEASURE];
+pub static SUPPLEMENTS: &[&Supplement] = &[&HASH, &MEASURE, &RULES];
 
 /// Description of what is added.
 #[derive(Debug)]
@@ -29,6 +29,11 @@ impl Supplement {
     /// That of a name.
     pub fn find(name: &str) -> Option<&'static Supplement> {
         SUPPLEMENTS.iter().find(|supplement| supplement.name == name).copied()
+    }
+
+    /// Whether the rules of the run look at flows for it.
+    pub(crate) fn looks_with_rules(&self) -> bool {
+        std::ptr::eq(self, &RULES)
     }
 
     /// What a call needs of the pass.
@@ -87,6 +92,14 @@ static MEASURE: Supplement = Supplement {
         let measure = Some(Measuring { sample, details, delays: false });
         Ok(Demand { measure, measured: true, ..Demand::default() })
     },
+};
+
+static RULES: Supplement = Supplement {
+    name: "rules",
+    help: "Alerts of the rules of the run.",
+    arguments: &[],
+    level: Level::Record,
+    demand: |_| Ok(Demand::default()),
 };
 
 #[cfg(test)]

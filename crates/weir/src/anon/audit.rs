@@ -69,6 +69,7 @@ fn originals(path: &Path) -> Result<Originals, String> {
         seeds: 1_u64.into(),
         chosen: None,
         own_apps: Default::default(),
+        rules: None,
     };
     let all = SubscriptionSpec::delivering("records", Level::Record, vec![FunctionCall::new("rows")]);
     let plan = Arc::new(Plan::new("", vec![all], settings).map_err(|error| error.to_string())?);

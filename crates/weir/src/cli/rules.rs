@@ -18,6 +18,24 @@ pub enum RulesCommand {
     },
 }
 
+/// Rules that look at the flows of a run.
+#[derive(Debug, Args)]
+pub struct RuleOptions {
+    /// Look at flows with the rules of Suricata or Snort in a file, or in the files *.rules of a directory. May be repeated. Their
+    /// alerts are records of the table `alert`, which logs have: --log eve,fast.
+    #[arg(short = 'S', long = "rules", value_name = "PATH", action = clap::ArgAction::Append, help_heading = "Rules")]
+    pub rules: Vec<PathBuf>,
+    /// Set a variable of addresses or ports of rules, e.g. `HOME_NET=[10.0.0.0/8]`. May be repeated.
+    #[arg(
+        long,
+        value_name = "NAME=VALUE",
+        requires = "rules",
+        help_heading = "Rules",
+        hide_short_help = true
+    )]
+    pub rule_var: Vec<String>,
+}
+
 /// Rule files, and how they are read.
 #[derive(Debug, Args)]
 pub struct RuleFiles {

@@ -4,6 +4,7 @@ use super::anon::AnonRun;
 use super::extraction::ExtractionOptions;
 use super::logs::LogOptions;
 use super::packets::PacketOptions;
+use super::rules::RuleOptions;
 use super::tcpdump::TcpdumpOptions;
 use super::times::TimeOptions;
 use super::values::{inflated, interval, size};
@@ -62,6 +63,9 @@ pub struct RunOptions {
     /// Do not verify checksums, as --checksum off.
     #[arg(short = 'K', conflicts_with = "checksum", help_heading = "Input", hide_short_help = true)]
     pub ignore_checksums: bool,
+
+    #[command(flatten)]
+    pub rules: RuleOptions,
 
     #[command(flatten)]
     pub of_tcpdump: TcpdumpOptions,

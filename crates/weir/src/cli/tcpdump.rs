@@ -20,9 +20,6 @@ pub struct TcpdumpOptions {
     /// tcpdump: format of the times in lines of packets.
     #[arg(short = 't', action = ArgAction::Count, hide = true)]
     times: u8,
-    /// tcpdump: print absolute sequence numbers.
-    #[arg(short = 'S', action = ArgAction::Count, hide = true)]
-    absolute_sequence_numbers: u8,
     /// tcpdump: list link types.
     #[arg(short = 'L', action = ArgAction::Count, hide = true)]
     list_link_types: u8,
@@ -49,10 +46,6 @@ impl TcpdumpOptions {
                 self.times,
                 "-t sets the time format of packet lines in tcpdump, and Weir prints no lines of packets: --tz ZONE sets the \
                  zone of its times, and logs have times of their formats",
-            ),
-            (
-                self.absolute_sequence_numbers,
-                "-S prints absolute sequence numbers in tcpdump: `weir x.pcap EXPR -w - | tcpdump -r - -S`",
             ),
             (
                 self.list_link_types,

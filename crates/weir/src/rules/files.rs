@@ -1,6 +1,5 @@
 //! Rule files of the command line.
 
-use crate::cli::RuleFiles;
 use crate::exit::Exit;
 use std::collections::BTreeSet;
 use std::io;
@@ -22,6 +21,18 @@ pub struct Read {
     pub thresholds: Option<(String, Config<ThresholdLine>)>,
 }
 
+/// Which files are read, and how.
+pub struct Wanted<'o> {
+    /// Rule files, and directories of such.
+    pub paths: &'o [PathBuf],
+    /// Variables of addresses and ports, as `NAME=VALUE`.
+    pub variables: &'o [String],
+    /// The thresholds of the user.
+    pub thresholds: Option<&'o Path>,
+    /// Whether rules that are switched off are read, too.
+    pub with_switched_off: bool,
+}
+
 /// Files beside those of the rules that name them.
 struct Beside;
 
@@ -35,9 +46,9 @@ impl Sources for Beside {
 ///
 /// # Errors
 /// A path cannot be read, or a variable is wrong: the exit code and the reason.
-pub fn read(options: &RuleFiles) -> Result<Read, (Exit, String)> {
+pub fn read(wanted: &Wanted<'_>) -> Result<Read, (Exit, String)> {
     let mut variables = Variables::default();
-    for setting in &options.rule_var {
+    for setting in wanted.variables {
         let wrong = |reason: &str| (Exit::Usage, format!("--rule-var {setting}: {reason}"));
         let (name, list) =
             setting.split_once('=').ok_or_else(|| wrong("a name, `=` and a list are given"))?;
@@ -46,7 +57,7 @@ pub fn read(options: &RuleFiles) -> Result<Read, (Exit, String)> {
     let unreadable =
         |path: &Path, error: io::Error| (Exit::Unreadable, format!("{}: {error}", path.display()));
     let mut files = Vec::new();
-    for path in &options.paths {
+    for path in wanted.paths {
         for file in rule_files(path).map_err(|error| unreadable(path, error))? {
             let bytes = weir_files::read_named(Path::new(""), &file, MAX_FILE)
                 .map_err(|error| unreadable(&file, error))?;
@@ -64,13 +75,13 @@ pub fn read(options: &RuleFiles) -> Result<Read, (Exit, String)> {
         classes.push((path.display().to_string(), read));
     }
     let mut thresholds = None;
-    if let Some(path) = &options.threshold_config {
+    if let Some(path) = wanted.thresholds {
         let bytes = text(path).map_err(|error| unreadable(path, error))?;
         let read = weir_detect::thresholds(&bytes, &mut Lists::new(variables.clone()));
         let read = read.map_err(|error| (Exit::Unreadable, format!("{}: {error}", path.display())))?;
         thresholds = Some((path.display().to_string(), read));
     }
-    let reading = Reading { variables, sources: &Beside, with_switched_off: options.all };
+    let reading = Reading { variables, sources: &Beside, with_switched_off: wanted.with_switched_off };
     let set = Ruleset::read(files.iter().map(|(name, bytes)| RuleFile { name, bytes }), &reading);
     Ok(Read { files: files.len(), set, classes, thresholds })
 }

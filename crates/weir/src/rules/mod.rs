@@ -3,7 +3,10 @@
 mod check;
 mod files;
 mod keywords;
+mod of_run;
 mod stats;
+
+pub use of_run::of_run;
 
 use crate::cli::{RuleFiles, RulesCommand};
 use crate::exit::{Exit, complain, print};
@@ -25,7 +28,13 @@ struct Outcome {
 
 /// Reads the files and answers.
 fn with_set(options: &RuleFiles, answer: fn(&files::Read, bool) -> Outcome) -> Exit {
-    match files::read(options) {
+    let wanted = files::Wanted {
+        paths: &options.paths,
+        variables: &options.rule_var,
+        thresholds: options.threshold_config.as_deref(),
+        with_switched_off: options.all,
+    };
+    match files::read(&wanted) {
         Ok(read) => {
             let outcome = answer(&read, options.json);
             print(&outcome.text).or(outcome.exit)

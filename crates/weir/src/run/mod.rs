@@ -108,6 +108,7 @@ fn settings(options: &cli::RunOptions, request: &Request) -> Settings {
         seeds: request.seeds,
         chosen: request.chosen.as_ref().map(|chosen| Arc::clone(&chosen.flows)),
         own_apps: Arc::clone(&request.own_apps),
+        rules: request.rules.clone(),
     }
 }
 
@@ -245,7 +246,7 @@ impl Run {
         }
         desk.set_limit(division.lists);
         let desk = Arc::new(desk);
-        noted(&plan).iter().for_each(|note| eprintln!("weir: {note}"));
+        noted(&plan).iter().chain(&request.rules_note).for_each(|note| eprintln!("weir: {note}"));
         if let Some(beside) = &beside {
             beside.hub.follow(&desk);
         }

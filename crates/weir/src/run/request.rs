@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_api::{Subscription, SubscriptionSpec};
 use weir_capture::{Input, TimeRange};
-use weir_engine::{ChecksumMode, FunctionSpec, OwnApps, Seeds};
+use weir_engine::{ChecksumMode, FunctionSpec, OwnApps, Rules, Seeds};
 use weir_output::{Home, Log, Rolling, Worms};
 use weir_proto::Inflation;
 
@@ -76,6 +76,9 @@ pub struct Request {
     pub anon: config::Anon,
     /// The applications that the configuration describes.
     pub own_apps: Arc<OwnApps>,
+    /// The rules that look at flows, if any are given, and a sentence about those that are not in force.
+    pub rules: Option<Rules>,
+    pub rules_note: Option<String>,
     /// The length of an interval in nanoseconds.
     pub interval: u64,
     /// Limit in bytes of all memory that grows with traffic.
@@ -132,6 +135,7 @@ impl Request {
             None => Config::default(),
         };
         let own_apps = OwnApps::new(config.apps.clone()).map_err(usage)?;
+        let (rules, rules_note) = crate::rules::of_run(&options.rules)?.unzip();
         let logs = logs(options, &config);
         let (files, mut expression) = words(&options.words, &options.after_dashes);
         if let Some(path) = &options.expression_file {
@@ -213,6 +217,8 @@ impl Request {
             config: config_path,
             anon: config.anon,
             own_apps: Arc::new(own_apps),
+            rules,
+            rules_note,
             interval,
             memory,
             inflation: Inflation {

@@ -313,6 +313,7 @@ pub fn settings() -> Settings {
         seeds: 1_u64.into(),
         chosen: None,
         own_apps: Default::default(),
+        rules: None,
     }
 }
 

@@ -36,6 +36,7 @@ fn table(parts: &[Vec<Vec<u8>>], workers: usize, expression: &str) -> Table {
         seeds: 1_u64.into(),
         chosen: None,
         own_apps: Default::default(),
+        rules: None,
     };
     let call = FunctionCall::new("flood");
     let plan = Arc::new(
