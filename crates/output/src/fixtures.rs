@@ -10,7 +10,7 @@ use weir_api::{
     Sweep, Table, Top, TopRow, Trials, Unit, builtin,
 };
 use weir_engine::{ConnState, EndReason, FlowIdentity, FlowRecord, History, Side};
-use weir_proto::{Anomaly, PROTOCOLS, Record};
+use weir_proto::{Alert, AlertPlace, Anomaly, PROTOCOLS, Record};
 use weir_wire::{Direction, FlowKey, Time, Tunnel, mapped};
 
 pub const START: u64 = 1_795_225_568_985_000_000;
@@ -312,4 +312,28 @@ pub fn record() -> Record<'static> {
         transaction: None,
     };
     anomaly.record(Time(START + 7_000_000), PROTOCOLS[0])
+}
+
+/// A record of an alert in a stream of the responder.
+pub fn alert(message: &str) -> Record<'static> {
+    let pair = |(key, value): (&str, &str)| (key.into(), value.into());
+    let references = [("url", "example.org"), ("cve", "2021-44228")].map(pair);
+    let metadata = [("created_at", "2010_07_30"), ("tag", "one two"), ("tag", "three")].map(pair);
+    let alert = Alert {
+        action: "allowed",
+        gid: 1,
+        sid: 2_009_187,
+        rev: 4,
+        message,
+        category: "Web Application Attack",
+        severity: 3,
+        references: &references,
+        metadata: &metadata,
+        direction: Direction::Reverse,
+        app_proto: Some("dce_rpc"),
+        transaction: Some(2),
+        place: AlertPlace::Stream,
+        payload: b"a\"b\r\n\0\xff",
+    };
+    alert.record(Time(START + 7_000_000)).into_owned()
 }

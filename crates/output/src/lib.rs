@@ -35,6 +35,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alert;
 mod aligned;
 mod applications;
 mod assigned;
@@ -355,6 +356,7 @@ mod tests {
         output.flush().unwrap();
         output.flow(&fixtures::ping()).unwrap();
         output.record(&fixtures::identity(), &fixtures::record()).unwrap();
+        output.record(&fixtures::identity(), &fixtures::alert("x")).unwrap();
         let mut snapshot = fixtures::snapshot();
         // Its columns are in a file that other readings do not have.
         snapshot.answers.push(fixtures::answer("scans", None, "scans", fixtures::scans()));
@@ -404,10 +406,10 @@ mod tests {
                 found.insert(name);
             }
             let of_records: &[&str] = match spec.name {
-                "zeek" => &["notice.log", "weir.log"],
-                "zeek-json" => &["notice.json", "weir.json"],
-                "csv" => &["anomaly.csv", "events.csv"],
-                "text" => &["anomaly.txt"],
+                "zeek" => &["alert.log", "notice.log", "weir.log"],
+                "zeek-json" => &["alert.json", "notice.json", "weir.json"],
+                "csv" => &["alert.csv", "anomaly.csv", "events.csv"],
+                "text" => &["alert.txt", "anomaly.txt"],
                 "events" => &["events.2026-11-21.log"],
                 _ => &[],
             };
@@ -432,7 +434,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(lines, 2 + (4 + 3) + (1 + 2 + 3 + 10 + 3), "conn.json, eve.json, weir.ndjson");
+        assert_eq!(lines, 2 + (5 + 3) + (1 + 2 + 3 + 10 + 3), "conn.json, eve.json, weir.ndjson");
     }
 
     /// A process is killed in the middle of a write; the next one continues the file.

@@ -4,6 +4,7 @@
 //! has (app_proto, alerted flows) are omitted or false. Every event is valid by Suricata's schema, which allows no other
 //! members than its own: what is only Weir's is in `metadata.flowvars` (`push_ours`).
 
+mod alert;
 mod event;
 mod held;
 mod records;
@@ -24,7 +25,7 @@ use weir_proto::Record;
 
 pub(crate) static EVE: OutputSpec = OutputSpec {
     name: "eve",
-    help: "Events in Suricata's eve.json: flow, stats, anomaly, engine, and http, dns, tls and other protocols if records are parsed.",
+    help: "Events in Suricata's eve.json: flow, stats, anomaly, alert, engine, and http, dns, tls and other protocols if records are parsed.",
     files: &["eve.json"],
     is_stream: true,
     flows: true,
@@ -196,7 +197,7 @@ fn push_app_protos(event: &mut Object<'_>, flow: &FlowRecord) {
 }
 
 /// Suricata's name of a protocol; most names are equal.
-fn app_proto(name: &'static str) -> &'static str {
+fn app_proto(name: &str) -> &str {
     match name {
         "dce_rpc" => "dcerpc",
         "kerberos" => "krb5",

@@ -1,6 +1,6 @@
 //! Records as events of Suricata's eve.json.
 
-use super::{push_common, push_ours, push_proto};
+use super::{alert, push_common, push_ours, push_proto};
 use crate::json::Object;
 use crate::ports;
 use crate::records::json::{Shapes, Style};
@@ -58,6 +58,9 @@ impl Events {
             if !is_of_hosts {
                 event.ours("community_id", |out| out.extend_from_slice(&flow.community_id(0).text()));
             }
+            if *record.table == weir_proto::ALERT {
+                return alert::write(event, flow, record);
+            }
             let mut write = |object: &mut Object<'_>| self.shapes.write(object, record.table, &record.values);
             if OURS.contains(&record.table.eve) {
                 push_ours(event, write);
@@ -73,6 +76,7 @@ impl Events {
 fn is_reverse(record: &Record<'_>) -> bool {
     let is = |name: &str, value: &Value<'_>| record.get(name) == value;
     is("reverse", &Value::Bool(true))
+        || is("direction", &"to_client".into())
         || is("is_orig", &Value::Bool(false))
         // A record of a whole exchange also has such a field; in a record of one message it gives the side.
         || is("type", &"response".into())

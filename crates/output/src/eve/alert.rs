@@ -1,0 +1,168 @@
+//! Alerts as events of Suricata: the members that an event of type `alert` has after those of every event.
+
+use super::app_proto;
+use crate::alert::icmp;
+use crate::format::push_number;
+use crate::json::{Object, push_list, push_text};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use weir_engine::FlowIdentity;
+use weir_proto::{Record, TCP, Value};
+
+/// Suricata's word for a packet of a link or a file that no tunnel carried.
+const SOURCE: &str = "wire/pcap";
+
+/// Writes the members. The references of a rule are not among them, as in Suricata's default configuration.
+pub(super) fn write(event: &mut Object<'_>, flow: &FlowIdentity, record: &Record<'_>) {
+    event.word("pkt_src", SOURCE);
+    if let Some([kind, code]) = icmp(flow, record) {
+        event.number("icmp_type", kind);
+        event.number("icmp_code", code);
+    }
+    number(event, "tx_id", record, "tx_id");
+    event.object("alert", |alert| {
+        text(alert, "action", record, "action");
+        number(alert, "gid", record, "gid");
+        number(alert, "signature_id", record, "sid");
+        number(alert, "rev", record, "rev");
+        text(alert, "signature", record, "signature");
+        // Suricata writes an empty text for a rule without a class.
+        push_text(alert.member("category"), bytes(record, "category").unwrap_or_default());
+        number(alert, "severity", record, "severity");
+        write_metadata(alert, record);
+    });
+    if let Some(name) = bytes(record, "app_proto") {
+        let name = std::str::from_utf8(name).map_or(name, |name| app_proto(name).as_bytes());
+        push_text(event.member("app_proto"), name);
+    }
+    text(event, "direction", record, "direction");
+    if let Some(payload) = bytes(record, "payload") {
+        event.ours("payload", |out| out.extend_from_slice(STANDARD.encode(payload).as_bytes()));
+        push_text(event.member("payload_printable"), &printable(payload));
+        // Transactions over UDP are found in packets.
+        let is_stream = flow.key.proto == TCP && bytes(record, "found_in") != Some(b"packet");
+        event.number("stream", u8::from(is_stream));
+    }
+}
+
+/// Writes the metadata of the rule: each key once, with the list of its values.
+fn write_metadata(alert: &mut Object<'_>, record: &Record<'_>) {
+    let Value::List(all) = record.get("metadata") else { return };
+    let mut keys: Vec<(&[u8], Vec<&[u8]>)> = Vec::new();
+    for pair in all {
+        let Value::Text(pair) = pair else { continue };
+        let mut parts = pair.splitn(2, |byte| *byte == b' ');
+        let (key, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        match keys.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => keys.push((key, vec![value])),
+        }
+    }
+    alert.object("metadata", |metadata| {
+        for (key, values) in keys {
+            push_list(metadata.named(key), values, push_text);
+        }
+    });
+}
+
+/// The bytes as Suricata prints them: line ends and printable characters of ASCII, and a point for each other byte.
+fn printable(payload: &[u8]) -> Vec<u8> {
+    let is_printed = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\r');
+    payload.iter().map(|byte| if is_printed(byte) { *byte } else { b'.' }).collect()
+}
+
+fn bytes<'r>(record: &'r Record<'_>, field: &str) -> Option<&'r [u8]> {
+    match record.get(field) {
+        Value::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn text(object: &mut Object<'_>, key: &str, record: &Record<'_>, field: &str) {
+    if let Some(text) = bytes(record, field) {
+        push_text(object.member(key), text);
+    }
+}
+
+fn number(object: &mut Object<'_>, key: &str, record: &Record<'_>, field: &str) {
+    if let Value::Uint(number) = record.get(field) {
+        push_number(object.member(key), *number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::eve::records::Events;
+    use crate::fixtures;
+    use crate::zone::Zone;
+    use serde_json::{Value, json};
+    use weir_engine::FlowIdentity;
+    use weir_proto::Record;
+    use weir_wire::FlowKey;
+
+    fn event(flow: &FlowIdentity, record: &Record<'_>) -> Value {
+        let mut out = Vec::new();
+        Events::default().write(&mut out, flow, record, &Zone::utc());
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn an_alert_has_the_members_of_suricatas_event() {
+        let (flow, mut record) = (fixtures::identity(), fixtures::alert("a \"message\""));
+        record.packet = 12;
+        assert_eq!(
+            event(&flow, &record),
+            json!({
+                "timestamp": "2026-11-21T01:46:08.992000+0000",
+                "flow_id": flow.id() & ((1 << 51) - 1),
+                "pcap_cnt": 12,
+                "event_type": "alert",
+                "src_ip": "192.0.2.1", "src_port": 443,
+                "dest_ip": "10.0.0.5", "dest_port": 40000,
+                "ip_v": 4, "proto": "TCP",
+                "community_id": flow.community_id(0).to_string(),
+                "pkt_src": "wire/pcap",
+                "tx_id": 2,
+                "alert": {
+                    "action": "allowed", "gid": 1, "signature_id": 2_009_187, "rev": 4,
+                    "signature": "a \"message\"", "category": "Web Application Attack", "severity": 3,
+                    "metadata": {"created_at": ["2010_07_30"], "tag": ["one two", "three"]},
+                },
+                "app_proto": "dcerpc",
+                "direction": "to_client",
+                "payload": "YSJiDQoA/w==", "payload_printable": "a\"b\r\n..", "stream": 1,
+            })
+        );
+    }
+
+    #[test]
+    fn an_alert_without_payload_class_or_transaction_has_no_such_members() {
+        let (flow, mut record) = (fixtures::identity(), fixtures::alert("x"));
+        for field in ["category", "metadata", "app_proto", "tx_id", "payload"] {
+            record.set(field, weir_proto::Value::None);
+        }
+        record.set("direction", "to_server".into());
+        let event = event(&flow, &record);
+        assert_eq!((&event["src_ip"], &event["dest_port"]), (&json!("10.0.0.5"), &json!(443)));
+        assert_eq!(event["alert"]["category"], "");
+        assert!(event["alert"].get("metadata").is_none());
+        for absent in
+            ["app_proto", "tx_id", "payload", "payload_printable", "stream", "pcap_cnt", "icmp_type"]
+        {
+            assert!(event.get(absent).is_none(), "{absent}");
+        }
+    }
+
+    #[test]
+    fn only_tcp_has_streams_and_icmp_has_types() {
+        let (flow, mut record) = (fixtures::identity(), fixtures::alert("x"));
+        let of =
+            |proto: u8, port: [u16; 2]| FlowIdentity { key: FlowKey { proto, port, ..flow.key }, ..flow };
+        assert_eq!(event(&of(17, [40_000, 53]), &record)["stream"], 0);
+        record.set("found_in", "packet".into());
+        assert_eq!(event(&flow, &record)["stream"], 0);
+        let pong = event(&of(1, [8, 0]), &record);
+        assert_eq!((&pong["icmp_type"], &pong["icmp_code"]), (&json!(0), &json!(0)));
+        assert_eq!((&pong["src_ip"], pong.get("src_port")), (&json!("192.0.2.1"), None));
+    }
+}
