@@ -44,6 +44,7 @@ mod day;
 mod destination;
 mod eve;
 pub mod event;
+mod fast;
 pub mod figures;
 mod file;
 #[cfg(test)]
@@ -296,6 +297,7 @@ pub static OUTPUTS: &[&OutputSpec] = &[
     &zeek::ZEEK,
     &zeek::ZEEK_JSON,
     &eve::EVE,
+    &fast::FAST,
     &csv::CSV,
     &text::TEXT,
     &ndjson::NDJSON,

@@ -101,6 +101,19 @@ impl Zone {
         }
     }
 
+    /// Appends a time in the format of Suricata's fast.log: `11/21/2026-01:46:08.985123`.
+    pub fn push_fast(&self, out: &mut Vec<u8>, nanoseconds: u64) {
+        let civil = self.civil(nanoseconds);
+        push_digits(out, civil.month().unsigned_abs().into(), 2);
+        out.push(b'/');
+        push_digits(out, civil.day().unsigned_abs().into(), 2);
+        out.push(b'/');
+        push_digits(out, civil.year().unsigned_abs().into(), 4);
+        out.push(b'-');
+        push_clock(out, &civil, b':');
+        push_fraction(out, nanoseconds, 6);
+    }
+
     /// Zeek's format of a log's opening time: `2026-11-21-01-46-08`.
     pub fn dashed(&self, nanoseconds: u64) -> String {
         let civil = self.civil(nanoseconds);

@@ -193,7 +193,7 @@ fn written(folder: &Path, spec: &weir_output::OutputSpec, intervals: u64) {
 }
 
 /// Logs of flows and records have no readings.
-const WITHOUT_READINGS: [&str; 6] = ["zeek", "zeek-json", "eve", "text", "events", "parquet"];
+const WITHOUT_READINGS: [&str; 7] = ["zeek", "zeek-json", "eve", "fast", "text", "events", "parquet"];
 
 #[test]
 fn its_columns_are_in_every_output() {

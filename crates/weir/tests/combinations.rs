@@ -24,6 +24,8 @@ const OPTIONS: &[&[&str]] = &[
     &["--files", "files"],
     &["--files", "texts=files.mime_type contains \"text\""],
     &["--log", "eve"],
+    &["--log", "fast"],
+    &["--log", "eve,fast"],
     &["--log", "ndjson"],
     &["--log", "zeek"],
     &["--log", "csv:flow+dns+http"],

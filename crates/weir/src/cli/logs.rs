@@ -12,8 +12,8 @@ pub struct LogOptions {
     #[arg(short, long, value_name = "DIR", help_heading = "Logs")]
     pub output: Option<PathBuf>,
 
-    /// Logs to write, separated by commas: zeek, zeek-json, eve, csv, parquet, ndjson, events, text, mon, mon-paper, prometheus,
-    /// store.
+    /// Logs to write, separated by commas: zeek, zeek-json, eve, fast, csv, parquet, ndjson, events, text, mon, mon-paper,
+    /// prometheus, store.
     /// A colon selects rows of a log (e.g. eve:flow+http+dns). With flow alone, payload is not parsed. An expression selects
     /// flows and records (--log zeek:dns='dns.query under example.org'). May be repeated.
     #[arg(long, value_name = "LOG,...[=EXPR]", action = ArgAction::Append, requires = "output", help_heading = "Logs")]
