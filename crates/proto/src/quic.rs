@@ -4,7 +4,8 @@
 mod keys;
 
 use crate::tls::handshake::Handshake;
-use crate::tls::hello::{ClientHello, ServerHello, hex, md5};
+use crate::hex::hex;
+use crate::tls::hello::{ClientHello, ServerHello, md5};
 use crate::tls::message::{Message, header};
 use crate::tls::over::Over;
 use crate::tls::{QUIC_TLS, names};
