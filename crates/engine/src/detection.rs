@@ -114,7 +114,13 @@ impl Detection {
         watched.held = held;
     }
 
-    /// Looks at a packet, before its payload is read.
+    /// Takes note of a packet, before its payload is read.
+    pub fn sees(&mut self, seen: &FlowPacket<'_>) {
+        let packet = Seen { data: seen.packet.data, layers: seen.layers };
+        self.look(seen.row, |_, state| Detector::sees(state, seen.direction, &packet));
+    }
+
+    /// Looks at a packet, after its payload was read.
     pub fn packet(&mut self, seen: &FlowPacket<'_>, services: [u8; 4]) {
         let place = Place { row: seen.row, flow: &seen.flow, services, time: seen.packet.time };
         let moment = place.moment(seen.direction, Some(Seen { data: seen.packet.data, layers: seen.layers }));
@@ -175,8 +181,7 @@ const TCP: u8 = 6;
 
 /// The record of a match.
 fn alert<'r>(rule: &'r weir_detect::ProgramRule, found: &Match, place: &Place<'_>) -> Record<'r> {
-    let [first, ..] = place.services;
-    let protocol = usize::from(first).checked_sub(1).and_then(|at| PROTOCOLS.get(at));
+    let protocol = usize::from(found.protocol).checked_sub(1).and_then(|at| PROTOCOLS.get(at));
     let of_rule = rule.rule();
     Alert {
         // Nothing is blocked: what passes is read only.

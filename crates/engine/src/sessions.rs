@@ -340,7 +340,9 @@ impl Sessions {
             let Self { odd_packets, allowances, stats, .. } = self;
             odd_packets.packet(seen, |record| allowances.emit(&seen.flow, record, stats, tap));
         }
-        self.detect(seen, tap);
+        if let Some(detection) = &mut self.detection {
+            detection.sees(seen);
+        }
         if self.asked.reads_payload {
             self.packet = seen.packet.number;
             self.announced.begin(self.packet);
@@ -348,6 +350,7 @@ impl Sessions {
             self.announced.end();
             self.packet = 0;
         }
+        self.detect(seen, tap);
         if let Some(held) = &mut self.held_packets {
             let session = self.entries.get(seen.row).and_then(Option::as_ref);
             let session = session.and_then(|entry| entry.session.as_ref());

@@ -197,7 +197,7 @@ fn what_messages_propose_works() {
     let desk = desk();
     let has_tcpdump = run(Command::new("sh").args(["-c", "command -v tcpdump"])).code == Some(0);
     let mut tried = 0;
-    for option in ["-A", "-X", "-e", "-S", "-L", "-d", "-t"] {
+    for option in ["-A", "-X", "-e", "-L", "-d", "-t"] {
         let refused = shell(desk.path(), &format!("weir x.pcap {option}")).exits(1);
         for command in proposed(&refused.stderr).iter().filter(|command| command.starts_with("weir ")) {
             if has_tcpdump || !command.contains("tcpdump") {
@@ -775,7 +775,6 @@ fn options_of_tcpdump_have_an_answer() {
         ("-A -X -XX -x", "weir talk x.pcap"),
         ("-e -ee", "weir count x.pcap -e"),
         ("-t -tt -ttt -tttt -ttttt", "--tz ZONE"),
-        ("-S", "tcpdump -r - -S"),
         ("-L", "weir -D"),
         ("-d -dd -ddd", "weir explain EXPR"),
     ] {

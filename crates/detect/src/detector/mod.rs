@@ -4,6 +4,7 @@
 //! flow. The worker shows packets, then the bytes of streams and what parsers emit; the detector gives matches.
 
 mod flow_state;
+mod limits;
 mod packet;
 mod program;
 
@@ -21,6 +22,7 @@ use crate::state::Side;
 use crate::transform::Transform;
 use crate::verify::{Memory, Verdict, verify};
 use flow_state::{Messages, Window, at};
+use limits::Limits;
 use program::{About, Part, Source, class_of, sources};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -98,6 +100,8 @@ pub struct Match {
     pub direction: Direction,
     /// What it was found in.
     pub matched_in: MatchedIn,
+    /// The first protocol of the flow, as its place in [`PROTOCOLS`] from 1; 0 for none.
+    pub protocol: u8,
 }
 
 /// What a detector has done.
@@ -122,8 +126,9 @@ pub struct Detector {
     found: Vec<u32>,
     /// Matches since they were taken.
     matches: Vec<Match>,
-    /// The rule whose action lets the packet pass that is looked at.
+    /// Whether a rule lets the packet pass that is looked at.
     is_packet_passed: bool,
+    limits: Limits,
     stats: DetectorStats,
 }
 
@@ -136,6 +141,7 @@ impl Detector {
             found: Vec::new(),
             matches: Vec::new(),
             is_packet_passed: false,
+            limits: Limits::default(),
             stats: DetectorStats::default(),
         }
     }
@@ -155,12 +161,16 @@ impl Detector {
         self.matches.drain(..)
     }
 
-    /// Looks at a packet of a flow, before its payload is read.
-    pub fn packet(&mut self, state: &mut FlowState, moment: &Moment<'_>) {
-        let Some(seen) = moment.packet else { return };
+    /// Takes note of a packet of a flow, before its payload is read.
+    pub fn sees(state: &mut FlowState, direction: Direction, seen: &Seen<'_>) {
         let flags =
             (seen.layers.ip_proto == 6 && seen.layers.has_transport()).then_some(seen.layers.tcp_flags);
-        state.sees(moment.direction, flags, seen.layers.payload_len.into());
+        state.sees(direction, flags, seen.layers.payload_len.into());
+    }
+
+    /// Looks at a packet of a flow, after its payload was read: its parser may have named the flow by it.
+    pub fn packet(&mut self, state: &mut FlowState, moment: &Moment<'_>) {
+        let Some(seen) = moment.packet else { return };
         self.is_packet_passed = false;
         if state.is_passed {
             return;
@@ -447,7 +457,7 @@ impl Detector {
     fn may_match(&self, program: &Program, part: &Part, state: &FlowState, moment: &Moment<'_>) -> bool {
         let Some(known) = program.rules.get(part.rule as usize) else { return false };
         let rule = known.rule();
-        let is_done = known.is_alternative && state.is_done(part.rule, moment.direction);
+        let is_done = matches_once_in_streams(known, moment) && state.is_done(part.rule, moment.direction);
         let side = match rule.flow.side {
             None => true,
             Some(Side::ToServer) => moment.direction == Direction::Forward,
@@ -525,7 +535,9 @@ impl Detector {
         {
             return;
         }
-        if (known.is_alternative || matches_once(rule)) && !state.is_first(number, moment.direction) {
+        if (matches_once_in_streams(known, moment) || matches_once(rule))
+            && !state.is_first(number, moment.direction)
+        {
             return;
         }
         let has_room = state.change_bits(&known.bits) & state.change_ints(&rule.flow_ints);
@@ -535,10 +547,17 @@ impl Detector {
                 MatchedIn::Packet => self.is_packet_passed = true,
                 MatchedIn::Stream | MatchedIn::Transaction => state.is_passed = true,
             }
-        } else if !rule.is_silent {
-            self.matches.push(Match { rule: number, transaction, direction: moment.direction, matched_in });
+        } else if !rule.is_silent && self.limits.let_pass(number, rule, moment) {
+            let [protocol, ..] = moment.protocols;
+            let direction = moment.direction;
+            self.matches.push(Match { rule: number, transaction, direction, matched_in, protocol });
         }
     }
+}
+
+/// Whether a rule matches once for a side of a flow: its packets and its streams are both looked at, and have equal bytes.
+fn matches_once_in_streams(rule: &ProgramRule, moment: &Moment<'_>) -> bool {
+    rule.is_alternative && moment.ip_proto == 6
 }
 
 /// Whether a rule matches once for a side of a flow: it asks nothing of single packets, and its header is about addresses or an

@@ -274,26 +274,35 @@ fn parts_of(rule: &Rule) -> (Vec<(About, Box<[u8]>)>, bool) {
     (parts, is_alternative)
 }
 
-/// Where contents of payload are looked for, and whether single packets are looked at, too.
-fn payload_of(rule: &Rule) -> (About, bool) {
+/// Where contents of payload are looked for, and the classes of packets that are looked at beside streams.
+fn payload_of(rule: &Rule) -> (About, &'static [u8]) {
     let of_packet =
         |condition: &Condition| matches!(condition, Condition::PayloadSize(_) | Condition::TcpFlags(_));
-    let is_over_tcp = match rule.header.protocol.selects {
+    let selects = rule.header.protocol.selects;
+    let speaks = |name: &str, ip_proto: u8| {
+        PROTOCOLS.iter().any(|protocol| protocol.name == name && protocol.transport.covers(ip_proto))
+    };
+    let is_over_tcp = match selects {
         Selects::Tcp { streams, .. } => streams,
-        Selects::Application(name) => {
-            PROTOCOLS.iter().any(|protocol| protocol.name == name && protocol.transport.covers(6))
-        }
+        Selects::Application(name) => speaks(name, 6),
         _ => false,
     };
     if !is_over_tcp || rule.flow.streams == Some(false) || rule.conditions.iter().any(of_packet) {
-        return (About::Packet, false);
+        return (About::Packet, classes(selects));
     }
-    let is_tcp = matches!(rule.header.protocol.selects, Selects::Tcp { packets: true, .. });
     let has_place = |(_, content): (&BufferTests, &Content)| {
         content.depth.is_some() || content.offset.is_some() || content.is_at_start
     };
-    let also_packets = is_tcp && rule.flow.streams.is_none() && rule.contents().any(has_place);
-    (About::Stream, also_packets)
+    let may_be_packets =
+        !matches!(selects, Selects::Tcp { packets: false, .. }) && rule.flow.streams.is_none();
+    let of_tcp = may_be_packets && rule.contents().any(has_place);
+    let of_udp = matches!(selects, Selects::Application(name) if speaks(name, 17));
+    match (of_tcp, of_udp) {
+        (true, true) => (About::Stream, &[6, 17]),
+        (true, false) => (About::Stream, &[6]),
+        (false, true) => (About::Stream, &[17]),
+        (false, false) => (About::Stream, &[]),
+    }
 }
 
 /// The order in which rules are judged: by action, those that change bits before those that test them, by priority, by number.

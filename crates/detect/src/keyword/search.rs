@@ -27,6 +27,38 @@ pub(super) fn keywords() -> Vec<Keyword> {
             content,
         ),
         search(
+            "uricontent",
+            "[!]\"TEXT|HEX|\"",
+            "A literal in the normalised URI of a request of HTTP, in the old manner.",
+            &[r#"uricontent:"a|20|"; nocase;"#, r#"uricontent:!"a";"#],
+            &["uricontent:a;", r#"http.method; uricontent:"a";"#],
+            |builder, value| content_of(builder, value, "http.uri"),
+        ),
+        search(
+            "tls.subject",
+            "[!]\"TEXT|HEX|\"",
+            "A literal in the subject of a certificate, in the old manner.",
+            &[r#"tls.subject:"CN=a";"#],
+            &["tls.subject:a;"],
+            |builder, value| content_of(builder, value, "tls.cert_subject"),
+        ),
+        search(
+            "tls.issuerdn",
+            "[!]\"TEXT|HEX|\"",
+            "A literal in the issuer of a certificate, in the old manner.",
+            &[r#"tls.issuerdn:"CN=a";"#],
+            &["tls.issuerdn:a;"],
+            |builder, value| content_of(builder, value, "tls.cert_issuer"),
+        ),
+        search(
+            "tls.fingerprint",
+            "[!]\"TEXT|HEX|\"",
+            "A literal in the SHA-1 of a certificate in lower case, in the old manner: 01:a2:...",
+            &[r#"tls.fingerprint:"01:a2";"#],
+            &["tls.fingerprint:a;"],
+            |builder, value| content_of(builder, value, "tls.cert_fingerprint"),
+        ),
+        search(
             "nocase",
             "",
             "Letters of the content match in either case.",
@@ -208,6 +240,15 @@ pub(super) fn keywords() -> Vec<Keyword> {
 fn content(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {
     let content = Content::parse(value)?;
     builder.add_test(Test::Content(content))
+}
+
+/// A literal of the buffer with this name.
+fn content_of(builder: &mut Builder<'_>, value: Value<'_>, name: &str) -> Result<(), Fault> {
+    let content = Content::parse(value)?;
+    match buffer(name) {
+        Some(buffer) => builder.add_test_of(buffer, Test::Content(content)),
+        None => Ok(()),
+    }
 }
 
 fn nocase(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {

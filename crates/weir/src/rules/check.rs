@@ -5,22 +5,23 @@ use super::files::Read;
 use crate::exit::Exit;
 use serde_json::{Value, json};
 use std::collections::HashSet;
-use weir_detect::{ConfigFault, FaultKind, Note, Origin, Refusal};
-use weir_output::figures::{count, counted};
+use weir_detect::{ConfigFault, FaultKind, LoadedRule, Note, Origin, Refusal};
 
 /// Each refused rule with a mark below its fault, notes, and the number of rules in force.
 pub fn check(read: &Read, as_json: bool) -> Outcome {
     let set = &read.set;
     let faults: Vec<_> = config_faults(read).collect();
-    let exit = if set.refusals.is_empty() && faults.is_empty() { Exit::Good } else { Exit::Usage };
+    let exit = if read.refused() == 0 && faults.is_empty() { Exit::Good } else { Exit::Usage };
     let notes: Vec<Note> = set.notes.iter().cloned().chain(unknown_classes(read)).collect();
     if as_json {
         return Outcome { text: format!("{}\n", json(read, &notes, &faults)), exit };
     }
     let mut text: String = set.refusals.iter().map(refusal).collect();
+    text.extend(read.program.unread.iter().map(unread));
     text.extend(faults.iter().map(|(file, fault)| format!("{}: {}\n", line_of(file, fault), fault.reason)));
     text.extend(notes.iter().map(note));
-    text.push_str(&total(read));
+    text.push_str(&read.total());
+    text.push('\n');
     Outcome { text, exit }
 }
 
@@ -52,20 +53,9 @@ fn unknown_classes(read: &Read) -> Vec<Note> {
     if known.is_empty() { Vec::new() } else { unknown.collect() }
 }
 
-/// `14,564 of 14,566 rules in force; 2 refused`.
-fn total(read: &Read) -> String {
-    let set = &read.set;
-    let mut total =
-        format!("{} of {} in force", count(set.rules.len() as u64), counted(set.offered() as u64, "rule"));
-    let parts = [
-        (set.refusals.len(), "refused"),
-        (set.replaced, "replaced by a rule with their sid"),
-        (set.switched_off, "switched off"),
-    ];
-    for (number, what) in parts.into_iter().filter(|(number, _)| *number > 0) {
-        total.push_str(&format!("; {} {what}", count(number as u64)));
-    }
-    format!("{total} ({})\n", counted(read.files as u64, "file"))
+/// A rule that asks for something that nothing reads yet.
+fn unread((loaded, reason): &(LoadedRule, String)) -> String {
+    format!("{}: sid {}: not supported: {reason}\n", place(&loaded.origin), loaded.rule.sid)
 }
 
 fn place(origin: &Origin) -> String {
@@ -98,15 +88,16 @@ fn json(read: &Read, notes: &[Note], faults: &[(&str, &ConfigFault)]) -> Value {
         let is_supported = refusal.fault.kind == FaultKind::Wrong;
         json!({"at": at(&refusal.origin), "sid": refusal.sid, "reason": refusal.fault.reason, "supported": is_supported})
     };
+    let unread = |(loaded, reason): &(LoadedRule, String)| json!({"at": at(&loaded.origin), "sid": loaded.rule.sid, "reason": reason, "supported": false});
     let note = |note: &Note| json!({"at": at(&note.origin), "sid": note.sid, "text": note.text});
     let fault = |(file, fault): &(&str, &ConfigFault)| json!({"at": {"file": file, "line": fault.line, "column": fault.column}, "reason": fault.reason});
     json!({
         "files": read.files,
         "rules": set.offered(),
-        "in_force": set.rules.len(),
+        "in_force": read.program.rules.len(),
         "replaced": set.replaced,
         "switched_off": set.switched_off,
-        "refused": set.refusals.iter().map(refusal).collect::<Vec<_>>(),
+        "refused": set.refusals.iter().map(refusal).chain(read.program.unread.iter().map(unread)).collect::<Vec<_>>(),
         "notes": notes.iter().map(note).collect::<Vec<_>>(),
         "wrong_lines": faults.iter().map(fault).collect::<Vec<_>>(),
     })

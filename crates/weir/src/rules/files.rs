@@ -4,7 +4,10 @@ use crate::exit::Exit;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use weir_detect::{Class, Config, Lists, Reading, RuleFile, Ruleset, Sources, ThresholdLine, Variables};
+use weir_detect::{
+    Class, Config, Lists, Program, Reading, RuleFile, Ruleset, Sources, ThresholdLine, Variables,
+};
+use weir_output::figures::{count, counted};
 
 /// Maximum size of a rule file, and of a file that rules name. Emerging Threats has 30 MB in all.
 const MAX_FILE: u64 = 256 << 20;
@@ -15,6 +18,8 @@ pub struct Read {
     pub files: usize,
     /// Their rules.
     pub set: Ruleset,
+    /// Those that look at flows, and those that ask for something that nothing reads yet.
+    pub program: Program,
     /// The files classification.config that lie beside them, with their names.
     pub classes: Vec<(String, Config<Class>)>,
     /// The thresholds of the user, with the name of their file.
@@ -31,6 +36,29 @@ pub struct Wanted<'o> {
     pub thresholds: Option<&'o Path>,
     /// Whether rules that are switched off are read, too.
     pub with_switched_off: bool,
+}
+
+impl Read {
+    /// The number of rules that are not in force, for whichever reason.
+    pub fn refused(&self) -> usize {
+        self.set.refusals.len() + self.program.unread.len()
+    }
+
+    /// `14,564 of 14,566 rules in force; 2 refused (1 file)`.
+    pub fn total(&self) -> String {
+        let set = &self.set;
+        let in_force = count(self.program.rules.len() as u64);
+        let mut total = format!("{in_force} of {} in force", counted(set.offered() as u64, "rule"));
+        let parts = [
+            (self.refused(), "refused"),
+            (set.replaced, "replaced by a rule with their sid"),
+            (set.switched_off, "switched off"),
+        ];
+        for (number, what) in parts.into_iter().filter(|(number, _)| *number > 0) {
+            total.push_str(&format!("; {} {what}", count(number as u64)));
+        }
+        format!("{total} ({})", counted(self.files as u64, "file"))
+    }
 }
 
 /// Files beside those of the rules that name them.
@@ -83,7 +111,9 @@ pub fn read(wanted: &Wanted<'_>) -> Result<Read, (Exit, String)> {
     }
     let reading = Reading { variables, sources: &Beside, with_switched_off: wanted.with_switched_off };
     let set = Ruleset::read(files.iter().map(|(name, bytes)| RuleFile { name, bytes }), &reading);
-    Ok(Read { files: files.len(), set, classes, thresholds })
+    let known: Vec<Class> = classes.iter().flat_map(|(_, config)| config.rows.clone()).collect();
+    let program = Program::new(&set, &known);
+    Ok(Read { files: files.len(), set, program, classes, thresholds })
 }
 
 /// The directory of a file.

@@ -3,9 +3,7 @@
 use super::files::{self, Wanted};
 use crate::cli::RuleOptions;
 use crate::exit::Exit;
-use weir_detect::{Class, Program};
 use weir_engine::Rules;
-use weir_output::figures::{count, counted};
 
 /// The rules of the options of a run, with a sentence about those that are not in force; `None` without rules.
 ///
@@ -21,16 +19,9 @@ pub fn of_run(options: &RuleOptions) -> Result<Option<(Rules, String)>, (Exit, S
         thresholds: None,
         with_switched_off: false,
     })?;
-    let classes: Vec<Class> = read.classes.iter().flat_map(|(_, config)| config.rows.clone()).collect();
-    let program = Program::new(&read.set, &classes);
-    let in_force = count(program.rules.len() as u64);
-    let mut text = format!("{in_force} of {} in force", counted(read.set.offered() as u64, "rule"));
-    let others = [
-        (read.set.refusals.len() + program.unread.len(), "refused; `weir rules check` names them"),
-        (read.set.replaced, "replaced by a rule with their sid"),
-    ];
-    for (number, what) in others.into_iter().filter(|(number, _)| *number > 0) {
-        text.push_str(&format!("; {} {what}", count(number as u64)));
+    let mut text = read.total();
+    if read.refused() > 0 {
+        text.push_str("; `weir rules check` names the refused ones");
     }
-    Ok(Some((Rules::new(program), text)))
+    Ok(Some((Rules::new(read.program), text)))
 }
