@@ -3,8 +3,8 @@
 
 mod keys;
 
-use crate::tls::handshake::Handshake;
 use crate::hex::hex;
+use crate::tls::handshake::Handshake;
 use crate::tls::hello::{ClientHello, ServerHello, md5};
 use crate::tls::message::{Message, header};
 use crate::tls::over::Over;

@@ -263,8 +263,7 @@ fn parts_of(rule: &Rule) -> (Vec<(About, Box<[u8]>)>, bool) {
         parts.into_iter().map(|(about, tests)| (about, tests.into_boxed_slice())).collect();
     // What may be in a packet or in a stream is looked for in both.
     let mut is_alternative = false;
-    if payload.1
-        && parts.len() == 1
+    if !payload.1.is_empty()
         && let [(About::Stream, tests)] = parts.as_slice()
     {
         let tests = tests.clone();
