@@ -118,3 +118,64 @@ fn rules_of_emerging_threats_are_in_force() {
         (Some(6807), Some(6807), Some(0))
     );
 }
+
+/// The lines of fast.log of the sample with rules and further options, in order.
+fn alerts(rules: &str, more: &[&str]) -> Vec<String> {
+    let folder = desk(rules);
+    let capture = sample();
+    let mut args = vec![capture.to_str().unwrap(), "-S", "local.rules", "-o", "out", "--log", "fast,eve"];
+    args.extend(more);
+    let ran = weir(folder.path(), &args);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let text = std::fs::read_to_string(folder.path().join("out/fast.log")).unwrap_or_default();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn a_run_has_the_alerts_of_rules_however_many_workers_read() {
+    let rules = "alert http any any -> any any (msg:\"a request\"; flow:established,to_server; http.method; content:\"GET\"; sid:1; rev:2;)\n\
+         alert dns any any -> any any (msg:\"a question\"; dns.query; content:\".\"; sid:2;)\n\
+         alert tcp any any -> any any (msg:\"a SYN\"; flags:S; sid:3;)\n\
+         alert tcp any any -> any any (msg:\"an answer\"; flow:established,to_client; content:\"HTTP/1.1 \"; sid:4;)\n\
+         alert udp any any -> any 53 (msg:\"a datagram\"; content:\"|01 00 00 01|\"; depth:4; offset:2; sid:5;)\n\
+         alert http any any -> any any (msg:\"never\"; http.method; content:\"NOT A METHOD\"; sid:6;)\n";
+    let one = alerts(rules, &["--workers", "1"]);
+    for (sid, what) in
+        [(1, "a request"), (2, "a question"), (3, "a SYN"), (4, "an answer"), (5, "a datagram")]
+    {
+        let sid = format!("[1:{sid}:");
+        let found: Vec<_> = one.iter().filter(|line| line.contains(&sid)).collect();
+        assert!(!found.is_empty(), "{what}");
+        assert!(found.iter().all(|line| line.contains(what)), "{found:?}");
+    }
+    assert!(!one.iter().any(|line| line.contains("never")));
+    assert_eq!(one, alerts(rules, &["--workers", "3"]));
+    // Nothing depends on the order of rules.
+    let mut turned: Vec<&str> = rules.lines().collect();
+    turned.reverse();
+    assert_eq!(one, alerts(&turned.join("\n"), &["--workers", "1"]));
+}
+
+#[test]
+fn a_run_says_how_many_rules_are_in_force() {
+    let folder = desk(
+        "alert tcp any any -> any any (sid:1;)\n\
+         alert tcp any any -> any any (contents:\"x\"; sid:2;)\n\
+         alert tls any any -> any any (tls.version:1.2; sid:3;)\n",
+    );
+    let capture = sample();
+    let ran = weir(folder.path(), &[capture.to_str().unwrap(), "-S", "local.rules", "-n"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("1 of 3 rules in force; 2 refused (1 file)"), "{}", ran.stderr);
+    let ran = weir(folder.path(), &["rules", "check", "local.rules"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(
+        ran.text().contains("sid 3: not supported: the version of TLS: nothing reads this"),
+        "{}",
+        ran.text()
+    );
+    let ran = weir(folder.path(), &[capture.to_str().unwrap(), "-S", "missing.rules"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("missing.rules"), "{}", ran.stderr);
+}
