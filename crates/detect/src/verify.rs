@@ -10,6 +10,7 @@ use crate::numeric::{
 use crate::pattern::{Found, Pattern};
 use crate::rule::{BufferTests, Test};
 use crate::state::{Dataset, DatasetKind};
+use crate::transform::Transform;
 
 /// Maximum number of steps for the tests of a buffer, Suricata's limit.
 pub const MAX_STEPS: u32 = 3_000;
@@ -351,7 +352,10 @@ impl Search<'_> {
         let decoded = std::mem::take(&mut self.memory.decoded);
         let verdict = match decoded.is_empty() {
             true => Verdict::No,
-            false => Search { bytes: &decoded, base64_data: None, memory: self.memory }.holds(&of.tests, 0),
+            false => {
+                let bytes = Transform::all(&of.transforms, &decoded);
+                Search { bytes: &bytes, base64_data: None, memory: self.memory }.holds(&of.tests, 0)
+            }
         };
         self.memory.decoded = decoded;
         verdict

@@ -15,7 +15,7 @@ pub struct FlowState {
     /// Packets and bytes of payload of each side.
     pub(super) sent: [Sent; 2],
     /// Bits that are set, in order.
-    bits: Vec<u16>,
+    bits: Vec<u32>,
     ints: Vec<(Box<str>, u32)>,
     /// Parts that hold of rules with several, each with its transaction.
     held: Vec<(Option<u64>, u32)>,
@@ -78,19 +78,19 @@ impl FlowState {
     }
 
     /// Whether the tests of bits hold.
-    pub(super) fn bits_hold(&self, tests: &[(BitAction, Box<[u16]>)]) -> bool {
+    pub(super) fn bits_hold(&self, tests: &[(BitAction, Box<[u32]>)]) -> bool {
         tests.iter().all(|(action, bits)| {
-            let is_set = bits.iter().any(|bit| self.bits.binary_search(bit).is_ok());
+            let is_set = |bit: &u32| self.bits.binary_search(bit).is_ok();
             match action {
-                BitAction::IsSet => is_set,
-                BitAction::IsNotSet => !is_set,
+                BitAction::IsSet => bits.iter().any(is_set),
+                BitAction::IsNotSet => !bits.iter().all(is_set),
                 BitAction::Set | BitAction::Unset | BitAction::Toggle => true,
             }
         })
     }
 
     /// Changes bits. Returns whether there was room.
-    pub(super) fn change_bits(&mut self, changes: &[(BitAction, Box<[u16]>)]) -> bool {
+    pub(super) fn change_bits(&mut self, changes: &[(BitAction, Box<[u32]>)]) -> bool {
         let mut has_room = true;
         for (action, bits) in changes {
             for bit in bits {
@@ -174,6 +174,11 @@ impl FlowState {
         if self.holds(transaction, part) {
             return true;
         }
+        if self.held.len() >= MOST {
+            // Neither side comes back to a transaction before those that both are in.
+            let oldest = self.transactions.iter().min().copied();
+            self.held.retain(|(of, _)| of.is_none() || *of >= oldest);
+        }
         let has_room = self.held.len() < MOST;
         if has_room {
             self.held.push((transaction, part));
@@ -195,15 +200,16 @@ impl FlowState {
         self.held.retain(|(of, part)| *of != transaction || !parts.contains(part));
     }
 
-    /// Whether a rule that matches once for a side has not yet. It has from then on.
-    pub(super) fn is_first(&mut self, rule: u32, direction: Direction) -> bool {
-        let is_first = !self.done.contains(&(rule, direction));
-        if is_first && self.done.len() < MOST {
+    /// Takes note that a rule that matches once for a side does. Returns whether there was room.
+    pub(super) fn finish(&mut self, rule: u32, direction: Direction) -> bool {
+        let has_room = self.done.len() < MOST;
+        if has_room {
             self.done.push((rule, direction));
         }
-        is_first
+        has_room
     }
 
+    /// Whether a rule that matches once for a side has.
     pub(super) fn is_done(&self, rule: u32, direction: Direction) -> bool {
         self.done.contains(&(rule, direction))
     }
@@ -213,7 +219,7 @@ impl FlowState {
         let messages = self.messages.iter().flatten().map(|one| one.memory());
         let windows = self.windows.iter().flatten().map(|one| size_of::<Window>() + one.bytes.capacity());
         let fitting = self.fitting.iter().flatten().map(|fitting| fitting.len() * 4);
-        self.bits.capacity() * 2
+        self.bits.capacity() * size_of::<u32>()
             + self.ints.capacity() * size_of::<(Box<str>, u32)>()
             + self.held.capacity() * size_of::<(Option<u64>, u32)>()
             + self.done.capacity() * size_of::<(u32, Direction)>()
@@ -221,10 +227,12 @@ impl FlowState {
     }
 }
 
-/// Bytes of messages of a side that are kept, without bodies.
+/// Bytes of messages of a side that are kept, without what comes in pieces.
 const MESSAGES: usize = 64 << 10;
-/// Bytes of the body of a message that are looked at, Suricata's limit.
+/// Bytes of the body of a message, or of another buffer that comes in pieces, that are looked at: Suricata's limit.
 const BODY: usize = 100 << 10;
+/// Bytes that are kept of all buffers of a transaction's side that come in pieces: a head and a body.
+const BODIES: usize = 2 * BODY;
 
 /// The buffers of a side in a transaction.
 #[derive(Debug, Default)]
@@ -232,13 +240,33 @@ pub(super) struct Messages {
     /// The number of the transaction.
     pub number: u64,
     bytes: Vec<u8>,
+    /// How many of the bytes came in pieces.
+    of_bodies: usize,
     values: Vec<(&'static str, Range<usize>)>,
     /// The number of values that were looked at.
-    pub looked_at: usize,
+    looked_at: usize,
     /// The bodies that are not whole yet.
     bodies: Vec<Body>,
-    /// Parts that a literal has found, and that did not hold then: other buffers may still come.
-    pub candidates: Vec<u32>,
+    /// Parts that were found, in order: other buffers may still come.
+    pub candidates: Vec<Candidate>,
+}
+
+/// A part that was found in messages.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct Candidate {
+    pub part: u32,
+    pub tried: Tried,
+}
+
+/// What came of the tests of a part.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Tried {
+    /// They held. A part holds once in a transaction.
+    Holds,
+    /// They did not hold for the values so far.
+    Fails,
+    /// They were not tried.
+    NotYet,
 }
 
 impl Messages {
@@ -247,14 +275,22 @@ impl Messages {
         Self { number, ..Self::default() }
     }
 
-    /// Adds a value. Returns whether there was room.
+    /// Adds a value. Returns whether there was room: without, the value is cut or left out.
     pub fn add(&mut self, buffer: &'static str, value: &[u8]) -> bool {
-        let from = self.bytes.len();
-        let room = MESSAGES.saturating_sub(from);
+        let room = MESSAGES.saturating_sub(self.bytes.len() - self.of_bodies);
+        self.push(buffer, value, room)
+    }
+
+    /// Adds as much of a value as there is room for. Returns whether that is the whole value.
+    fn push(&mut self, buffer: &'static str, value: &[u8], room: usize) -> bool {
         let kept = value.get(..room).unwrap_or(value);
-        self.bytes.extend_from_slice(kept);
-        self.values.push((buffer, from..from + kept.len()));
-        kept.len() == value.len()
+        let is_left_out = self.values.len() >= MOST || kept.is_empty() && !value.is_empty();
+        if !is_left_out {
+            let from = self.bytes.len();
+            self.bytes.extend_from_slice(kept);
+            self.values.push((buffer, from..from + kept.len()));
+        }
+        !is_left_out && kept.len() == value.len()
     }
 
     /// Adds the next piece of a body; an empty one ends it. Returns whether the body is ready to be looked at: it is whole, or as
@@ -272,11 +308,9 @@ impl Messages {
             is_ready = body.bytes.len() == BODY || piece.is_empty() && !body.bytes.is_empty();
         }
         if is_ready {
-            let from = self.bytes.len();
-            self.bytes.append(&mut body.bytes);
-            body.bytes = Vec::new();
             body.is_ready = true;
-            self.values.push((buffer, from..self.bytes.len()));
+            let bytes = std::mem::take(&mut body.bytes);
+            self.push_body(buffer, &bytes);
         }
         if piece.is_empty() {
             self.bodies.swap_remove(place);
@@ -284,10 +318,41 @@ impl Messages {
         is_ready
     }
 
+    fn push_body(&mut self, buffer: &'static str, bytes: &[u8]) {
+        let before = self.bytes.len();
+        self.push(buffer, bytes, BODIES.saturating_sub(self.of_bodies));
+        self.of_bodies += self.bytes.len() - before;
+    }
+
+    /// Makes values of the bodies whose ends did not come.
+    pub fn end_bodies(&mut self) {
+        for body in std::mem::take(&mut self.bodies) {
+            if !body.bytes.is_empty() {
+                self.push_body(body.buffer, &body.bytes);
+            }
+        }
+    }
+
     fn memory(&self) -> usize {
         let bodies = self.bodies.iter().map(|body| size_of::<Body>() + body.bytes.capacity());
         let values = self.values.capacity() * size_of::<(&str, Range<usize>)>();
-        size_of::<Self>() + self.bytes.capacity() + values + bodies.sum::<usize>()
+        let candidates = self.candidates.capacity() * size_of::<Candidate>();
+        size_of::<Self>() + self.bytes.capacity() + values + candidates + bodies.sum::<usize>()
+    }
+
+    /// Whether there are values that were not looked at.
+    pub fn has_new(&self) -> bool {
+        self.values.len() > self.looked_at
+    }
+
+    /// The values that were not looked at, each with its buffer.
+    pub fn new_values(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
+        self.values().skip(self.looked_at)
+    }
+
+    /// Takes note that all values so far were looked at.
+    pub fn are_looked_at(&mut self) {
+        self.looked_at = self.values.len();
     }
 
     /// The values, each with its buffer.

@@ -18,12 +18,11 @@ use crate::header::{Action, Endpoint, Way};
 use crate::numbers::NumberTest;
 use crate::protocol::Selects;
 use crate::rule::{BufferTests, Rule, Test};
-use crate::state::Side;
 use crate::transform::Transform;
 use crate::verify::{Memory, Verdict, verify};
-use flow_state::{Messages, Window, at};
+use flow_state::{Candidate, Messages, Tried, Window, at};
 use limits::Limits;
-use program::{About, Part, Source, class_of, sources};
+use program::{About, Part, Source, class_of, direction, is_firm, sources};
 use std::net::IpAddr;
 use std::sync::Arc;
 use weir_proto::PROTOCOLS;
@@ -188,8 +187,7 @@ impl Detector {
         let side = at(moment.direction);
         let fitting = state.fitting.get_mut(side).and_then(Option::take).unwrap_or_else(|| {
             let fits = |part: &&u32| {
-                let part = program.parts.get(**part as usize);
-                part.is_some_and(|part| is_header_of(program.rules[part.rule as usize].rule(), moment))
+                program.parts.get(**part as usize).is_some_and(|part| fits(&program, part, moment))
             };
             program.of_packets.iter().filter(fits).copied().collect()
         });
@@ -219,7 +217,7 @@ impl Detector {
                         header = bytes;
                         &*header
                     }
-                    None => return false,
+                    None => return !is_firm(of),
                 },
                 _ => seen.payload(),
             };
@@ -229,7 +227,7 @@ impl Detector {
 
     /// Looks at the next bytes of a stream of TCP, in order.
     pub fn chunk(&mut self, state: &mut FlowState, moment: &Moment<'_>, chunk: &Chunk<'_>) {
-        if !self.program.reads_streams() || moment.ip_proto != 6 {
+        if !self.program.reads_streams() || moment.ip_proto != 6 || state.is_passed {
             return;
         }
         // What the other side has sent is whole when this one answers.
@@ -239,8 +237,9 @@ impl Detector {
         let side = at(moment.direction);
         if chunk.gap > 0 {
             self.flush(state, moment);
-            if let Some(window) = state.windows.get_mut(side).and_then(Option::as_mut) {
-                window.offset += window.bytes.len() as u64 + u64::from(chunk.gap);
+            if let Some(place) = state.windows.get_mut(side) {
+                let window = place.get_or_insert_default();
+                window.offset = window.offset.saturating_add(window.bytes.len() as u64 + chunk.gap);
                 window.bytes.clear();
                 window.old = 0;
             }
@@ -251,13 +250,15 @@ impl Detector {
             let window = place.get_or_insert_default();
             let end = window.offset + window.bytes.len() as u64;
             if end >= depth {
-                // No byte of it is needed any more.
-                window.bytes = Vec::new();
-                window.old = 0;
-                window.offset = end;
+                // What waits is from before the protocol was known that ends it here. Then no byte is needed any more.
+                self.flush(state, moment);
+                if let Some(window) = state.windows.get_mut(side).and_then(Option::as_mut) {
+                    **window = Window { offset: end, ..Window::default() };
+                }
                 return;
             }
-            let room = WINDOW - (window.bytes.len() - window.old);
+            let left = usize::try_from(depth - end).unwrap_or(usize::MAX);
+            let room = (WINDOW - (window.bytes.len() - window.old)).min(left);
             let (now, after) = rest.split_at(room.min(rest.len()));
             window.bytes.extend_from_slice(now);
             rest = after;
@@ -328,7 +329,9 @@ impl Detector {
 
     /// Takes note that the buffers of a side belong to this transaction from now on.
     pub fn transaction(state: &mut FlowState, side: Direction, number: u64) {
-        state.transactions[at(side)] = number;
+        if let Some(place) = state.transactions.get_mut(at(side)) {
+            *place = number;
+        }
     }
 
     /// Takes a value of a buffer of messages, or the next piece of a body.
@@ -342,20 +345,34 @@ impl Detector {
         if state.is_passed {
             return;
         }
-        let transaction = state.transactions[at(moment.direction)];
-        let Some(place) = state.messages.get_mut(at(moment.direction)) else { return };
+        let side = at(moment.direction);
+        let transaction = state.transactions.get(side).copied().unwrap_or_default();
+        let is_other = |messages: &Messages| messages.number != transaction;
+        if state.messages.get(side).and_then(Option::as_deref).is_some_and(is_other) {
+            self.end_messages(state, moment);
+        }
+        let Some(place) = state.messages.get_mut(side) else { return };
         let messages = place.get_or_insert_default();
         if messages.number != transaction {
             **messages = Messages::of(transaction);
         }
-        match buffer.is_stream && buffer.name.ends_with("_body") {
+        match buffer.is_stream {
+            // The head of a message is complete with its other values, a body by itself.
             true => {
-                if messages.add_piece(buffer.name, bytes) {
+                if messages.add_piece(buffer.name, bytes) && buffer.name.ends_with("_body") {
                     self.complete(state, moment);
                 }
             }
             false => self.stats.no_room += u64::from(!messages.add(buffer.name, bytes)),
         }
+    }
+
+    /// Looks at what waits of the messages of a side, which get no further values.
+    fn end_messages(&mut self, state: &mut FlowState, moment: &Moment<'_>) {
+        if let Some(messages) = state.messages.get_mut(at(moment.direction)).and_then(Option::as_mut) {
+            messages.end_bodies();
+        }
+        self.complete(state, moment);
     }
 
     /// The moment with the protocol of a buffer: its parser emits before the flow is named.
@@ -372,39 +389,54 @@ impl Detector {
     /// Looks at the buffers of a side that came since it was called last: its message has no further ones, but for a body.
     pub fn complete(&mut self, state: &mut FlowState, moment: &Moment<'_>) {
         let side = at(moment.direction);
-        let has_new = |messages: &Messages| messages.values().count() > messages.looked_at;
         let Some(mut messages) =
-            state.messages.get_mut(side).and_then(|place| place.take_if(|messages| has_new(messages)))
+            state.messages.get_mut(side).and_then(|place| place.take_if(|messages| messages.has_new()))
         else {
             return;
         };
         let program = Arc::clone(&self.program);
         let name = messages.values().next().map_or("", |(name, _)| name);
         let moment = &self.with_protocol(moment, name);
-        let mut found = std::mem::take(&mut messages.candidates);
-        for (name, value) in messages.values().skip(messages.looked_at) {
+        let mut found = std::mem::take(&mut self.found);
+        let mut new: Vec<&str> = Vec::new();
+        for (name, value) in messages.new_values() {
+            if !new.contains(&name) {
+                new.push(name);
+            }
             for view in program.views(Source::Buffer(name, moment.direction)) {
                 let bytes = Transform::all(&view.transforms, value);
                 view.find(&bytes, |part| found.push(part));
             }
         }
         in_order(&mut found);
-        let mut waiting = Vec::new();
-        for part in found.drain(..) {
-            let Some(one) = program.parts.get(part as usize) else { continue };
-            if !self.may_match(&program, one, state, moment) {
+        let mut candidates = std::mem::take(&mut messages.candidates);
+        let fits =
+            |part: &u32| program.parts.get(*part as usize).is_some_and(|part| fits(&program, part, moment));
+        candidates.extend(found.drain(..).filter(fits).map(|part| Candidate { part, tried: Tried::NotYet }));
+        self.found = found;
+        // What was tried before comes first.
+        candidates.sort_unstable();
+        candidates.dedup_by_key(|candidate| candidate.part);
+        for candidate in &mut candidates {
+            let Some(one) = program.parts.get(candidate.part as usize) else { continue };
+            // Tests that failed fail again for the same values.
+            let is_tried = match candidate.tried {
+                Tried::Holds => true,
+                Tried::Fails => !program.reads_any(one, &new),
+                Tried::NotYet => false,
+            };
+            if is_tried || !self.is_open(&program, one, state, moment) {
                 continue;
             }
-            match self.messages_hold(&program, one, &messages) {
-                true => {
-                    let transaction = Some(messages.number);
-                    self.part_holds(&program, part, transaction, state, moment, MatchedIn::Transaction);
-                }
-                false => waiting.push(part),
+            candidate.tried = Tried::Fails;
+            if self.messages_hold(&program, one, &messages) {
+                candidate.tried = Tried::Holds;
+                let transaction = Some(messages.number);
+                self.part_holds(&program, candidate.part, transaction, state, moment, MatchedIn::Transaction);
             }
         }
-        messages.candidates = waiting;
-        messages.looked_at = messages.values().count();
+        messages.candidates = candidates;
+        messages.are_looked_at();
         if let Some(place) = state.messages.get_mut(side) {
             *place = Some(messages);
         }
@@ -419,13 +451,12 @@ impl Detector {
             for name in sources(of.buffer) {
                 for (_, value) in messages.values().filter(|(known, _)| known == name) {
                     is_there = true;
-                    let bytes = Transform::all(&of.transforms, value);
-                    if self.holds(of, &bytes, rule.decoded()) {
+                    if self.holds(of, value, rule.decoded()) {
                         return true;
                     }
                 }
             }
-            !is_there && of.tests.iter().any(|test| matches!(test, Test::Absent { .. }))
+            !is_there && !is_firm(of)
         })
     }
 
@@ -434,13 +465,15 @@ impl Detector {
         for direction in [Direction::Forward, Direction::Reverse] {
             let moment = Moment { direction, packet: None, ..*moment };
             self.flush(state, &moment);
-            self.complete(state, &moment);
+            self.end_messages(state, &moment);
         }
     }
 
-    fn holds(&mut self, of: &BufferTests, bytes: &[u8], decoded: Option<&BufferTests>) -> bool {
+    /// Whether the tests of a buffer hold for a value of it.
+    fn holds(&mut self, of: &BufferTests, value: &[u8], decoded: Option<&BufferTests>) -> bool {
         self.stats.verified += 1;
-        match verify(of, bytes, decoded, &mut self.memory) {
+        let bytes = Transform::all(&of.transforms, value);
+        match verify(of, &bytes, decoded, &mut self.memory) {
             Verdict::Yes => {
                 self.stats.held += 1;
                 true
@@ -455,26 +488,18 @@ impl Detector {
 
     /// Whether the header and the state of the flow allow a part's rule to match, before its tests are tried.
     fn may_match(&self, program: &Program, part: &Part, state: &FlowState, moment: &Moment<'_>) -> bool {
+        self.is_open(program, part, state, moment) && fits(program, part, moment)
+    }
+
+    /// Whether the state of the flow allows a part's rule to match now.
+    fn is_open(&self, program: &Program, part: &Part, state: &FlowState, moment: &Moment<'_>) -> bool {
         let Some(known) = program.rules.get(part.rule as usize) else { return false };
         let rule = known.rule();
         let is_done = matches_once_in_streams(known, moment) && state.is_done(part.rule, moment.direction);
-        let side = match rule.flow.side {
-            None => true,
-            Some(Side::ToServer) => moment.direction == Direction::Forward,
-            Some(Side::ToClient) => moment.direction == Direction::Reverse,
-        };
         let established =
             rule.flow.is_established.is_none_or(|is| is == state.is_established(moment.ip_proto == 6));
-        // A rule with parts of both sides has its header from the client to the server or the other way: either is checked when it
-        // is about one side alone.
-        let is_one_sided = known.parts == 1 || known.is_alternative;
-        !state.is_passed
-            && !(self.is_packet_passed && part.about == About::Packet)
-            && !is_done
-            && (side || !is_one_sided)
-            && established
-            && known.protocol.is_none_or(|protocol| moment.has_protocol(protocol))
-            && (!is_one_sided || is_header_of(rule, moment))
+        let is_over = state.is_passed || is_done || self.is_packet_passed && part.about == About::Packet;
+        !is_over && established && known.protocol.is_none_or(|protocol| moment.has_protocol(protocol))
     }
 
     /// Takes note that a part holds, and matches its rule if the others do, too.
@@ -535,16 +560,23 @@ impl Detector {
         {
             return;
         }
-        if (matches_once_in_streams(known, moment) || matches_once(rule))
-            && !state.is_first(number, moment.direction)
-        {
-            return;
+        if matches_once_in_streams(known, moment) || matches_once(rule) {
+            if state.is_done(number, moment.direction) {
+                return;
+            }
+            // A rule that could match again for each packet does not match at all.
+            if !state.finish(number, moment.direction) {
+                self.stats.no_room += 1;
+                return;
+            }
         }
         let has_room = state.change_bits(&known.bits) & state.change_ints(&rule.flow_ints);
         self.stats.no_room += u64::from(!has_room);
         if rule.header.action == Action::Pass {
             match matched_in {
-                MatchedIn::Packet => self.is_packet_passed = true,
+                MatchedIn::Packet if !matches_once(rule) => self.is_packet_passed = true,
+                // A rule of addresses or of an application is about the flow.
+                MatchedIn::Packet => state.is_passed = true,
                 MatchedIn::Stream | MatchedIn::Transaction => state.is_passed = true,
             }
         } else if !rule.is_silent && self.limits.let_pass(number, rule, moment) {
@@ -558,6 +590,21 @@ impl Detector {
 /// Whether a rule matches once for a side of a flow: its packets and its streams are both looked at, and have equal bytes.
 fn matches_once_in_streams(rule: &ProgramRule, moment: &Moment<'_>) -> bool {
     rule.is_alternative && moment.ip_proto == 6
+}
+
+/// Whether the side and the header of a part's rule allow it to match: they do not change while a flow lasts.
+fn fits(program: &Program, part: &Part, moment: &Moment<'_>) -> bool {
+    let Some(known) = program.rules.get(part.rule as usize) else { return false };
+    let rule = known.rule();
+    match rule.flow.side {
+        Some(side) => direction(side) == moment.direction && is_header_of(rule, moment),
+        // A rule with parts of both sides has its header from the client to the server or the other way.
+        None if known.parts > 1 && !known.is_alternative => {
+            let other = Moment { direction: moment.direction.opposite(), ..*moment };
+            is_header_of(rule, moment) || is_header_of(rule, &other)
+        }
+        None => is_header_of(rule, moment),
+    }
 }
 
 /// Whether a rule matches once for a side of a flow: it asks nothing of single packets, and its header is about addresses or an
@@ -636,7 +683,7 @@ fn condition_holds(condition: &Condition, state: &FlowState, moment: &Moment<'_>
             let is = match (name, of) {
                 (None, _) => names.next().is_none(),
                 (Some(name), ProtocolOf::Original) => names.next() == Some(&**name),
-                (Some(name), ProtocolOf::Last) => names.last() == Some(&**name),
+                (Some(name), ProtocolOf::Last) => names.next_back() == Some(&**name),
                 (Some(name), _) => names.any(|known| *known == **name),
             };
             is != *is_negated

@@ -155,6 +155,36 @@ impl<'a> Seen<'a> {
     }
 }
 
+/// Whether a condition is about single packets: [`Seen::holds`] knows it.
+pub(super) fn is_of_packet(condition: &Condition) -> bool {
+    use Condition::{
+        Acknowledgement, FragmentBits, FragmentOffset, IcmpCode, IcmpId, IcmpMtu, IcmpSequence, IcmpType,
+        IpId, IpOption, IpProtocol, Mss, PayloadSize, SameIp, Sequence, TcpFlags, Tos, Ttl, Window,
+    };
+    matches!(
+        condition,
+        Acknowledgement(_)
+            | FragmentBits(_)
+            | FragmentOffset(_)
+            | IcmpCode(_)
+            | IcmpId(_)
+            | IcmpMtu(_)
+            | IcmpSequence(_)
+            | IcmpType(_)
+            | IpId(_)
+            | IpOption(_)
+            | IpProtocol(_)
+            | Mss(_)
+            | PayloadSize(_)
+            | SameIp
+            | Sequence(_)
+            | TcpFlags(_)
+            | Tos(_)
+            | Ttl(_)
+            | Window { .. }
+    )
+}
+
 fn is_ip(layers: &Layers) -> bool {
     matches!(layers.network_kind, Network::Ipv4 | Network::Ipv6)
 }

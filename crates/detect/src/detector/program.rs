@@ -4,6 +4,7 @@
 //! Each part is found by a literal of it that is searched for in one buffer together with those of all other rules; only what is
 //! found so is verified. A part without such a literal is verified wherever its buffers are.
 
+use super::packet::is_of_packet;
 use crate::buffer::{Origin, RuleBuffer, Sides};
 use crate::condition::Condition;
 use crate::config::Class;
@@ -15,7 +16,7 @@ use crate::ruleset::{LoadedRule, Ruleset};
 use crate::search::{Literal, Search};
 use crate::state::{BitAction, Side};
 use crate::transform::Transform;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use weir_proto::PROTOCOLS;
 use weir_wire::Direction;
 
@@ -37,7 +38,7 @@ pub(super) struct Part {
     pub rule: u32,
     pub about: About,
     /// The positions of its tests in [`Rule::buffers`].
-    pub tests: Box<[u8]>,
+    pub tests: Box<[u16]>,
 }
 
 /// A rule of the program.
@@ -56,9 +57,9 @@ pub struct ProgramRule {
     /// The protocol that the flow must have, as its place in [`PROTOCOLS`] from 1.
     pub(super) protocol: Option<u8>,
     /// Numbers of the flow's bits that it tests and that it changes.
-    pub(super) bits: Box<[(BitAction, Box<[u16]>)]>,
+    pub(super) bits: Box<[(BitAction, Box<[u32]>)]>,
     /// The position in [`Rule::buffers`] of the tests of what it decodes.
-    pub(super) decoded: Option<u8>,
+    pub(super) decoded: Option<u16>,
 }
 
 impl ProgramRule {
@@ -134,8 +135,8 @@ const DEFAULT_PRIORITY: u8 = 3;
 
 const SIDES: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
-/// The side that sends.
-fn direction(side: Side) -> Direction {
+/// The direction in which a side is sent to.
+pub(super) fn direction(side: Side) -> Direction {
     match side {
         Side::ToServer => Direction::Forward,
         Side::ToClient => Direction::Reverse,
@@ -170,8 +171,8 @@ fn unread(rule: &Rule) -> Option<String> {
         }
     };
     let is_payload = |of: &&BufferTests| matches!(of.buffer.origin, Origin::Header);
-    let mixes = rule.buffers.iter().any(|of| is_payload(&of))
-        && rule.buffers.iter().any(|of| of.buffer.origin == Origin::Transaction);
+    let has_messages = rule.buffers.iter().any(|of| of.buffer.origin == Origin::Transaction);
+    let mixes = has_messages && rule.buffers.iter().any(|of| is_payload(&of));
     let what = rule
         .conditions
         .iter()
@@ -186,6 +187,10 @@ fn unread(rule: &Rule) -> Option<String> {
             (rule.header.way == Way::Transaction).then(|| "both sides of a transaction (`=>`)".to_owned())
         })
         .or_else(|| mixes.then(|| "headers of packets together with messages".to_owned()))
+        .or_else(|| {
+            (has_messages && rule.conditions.iter().any(is_of_packet))
+                .then(|| "conditions on packets together with messages".to_owned())
+        })
         .or_else(|| {
             (rule.header.protocol.selects == Selects::Everything).then(|| "packets without IP".to_owned())
         })
@@ -215,14 +220,15 @@ fn worth(content: &Content) -> (bool, usize) {
     (content.fast_pattern != FastPattern::Unsaid, content.bytes.len())
 }
 
+/// Whether a buffer must be there. One that may be absent need not.
+pub(super) fn is_firm(of: &BufferTests) -> bool {
+    !of.tests.iter().any(|test| matches!(test, Test::Absent { .. }))
+}
+
 /// The literal that finds a part: its tests, and the bytes.
-fn handle<'r>(rule: &'r Rule, tests: &[u8]) -> Option<(&'r BufferTests, Literal<'r>)> {
+fn handle<'r>(rule: &'r Rule, tests: &[u16]) -> Option<(&'r BufferTests, Literal<'r>)> {
     let of_part = tests.iter().filter_map(|at| rule.buffers.get(usize::from(*at)));
-    // Without the literal the part would not hold: an alternative to an absent buffer would.
-    let is_firm = |of: &&BufferTests| {
-        !of.tests.iter().any(|test| matches!(test, Test::Absent { .. })) && of.buffer.origin != Origin::Header
-    };
-    let contents = of_part.filter(is_firm).flat_map(|of| {
+    let contents = of_part.filter(|of| is_firm(of) && of.buffer.origin != Origin::Header).flat_map(|of| {
         of.tests.iter().filter_map(move |test| match test {
             Test::Content(content) if !content.is_negated => Some((of, content)),
             _ => None,
@@ -236,10 +242,13 @@ fn handle<'r>(rule: &'r Rule, tests: &[u8]) -> Option<(&'r BufferTests, Literal<
     Some((of, Literal { bytes, ignores_case: content.ignores_case }))
 }
 
-/// The parts of a rule.
-fn parts_of(rule: &Rule) -> (Vec<(About, Box<[u8]>)>, bool) {
-    let mut parts: Vec<(About, Vec<u8>)> = Vec::new();
-    let mut add = |about: About, at: u8| match parts.iter_mut().find(|(known, _)| *known == about) {
+/// What a part is about, and the positions of its tests in [`Rule::buffers`].
+type Tests = (About, Box<[u16]>);
+
+/// The parts of a rule, and whether they are alternatives.
+fn parts_of(rule: &Rule) -> (Vec<Tests>, bool) {
+    let mut parts: Vec<(About, Vec<u16>)> = Vec::new();
+    let mut add = |about: About, at: u16| match parts.iter_mut().find(|(known, _)| *known == about) {
         Some((_, tests)) => tests.push(at),
         None => parts.push((about, vec![at])),
     };
@@ -259,7 +268,7 @@ fn parts_of(rule: &Rule) -> (Vec<(About, Box<[u8]>)>, bool) {
     if !has_other {
         parts.push((About::Packet, Vec::new()));
     }
-    let mut parts: Vec<(About, Box<[u8]>)> =
+    let mut parts: Vec<Tests> =
         parts.into_iter().map(|(about, tests)| (about, tests.into_boxed_slice())).collect();
     // What may be in a packet or in a stream is looked for in both.
     let mut is_alternative = false;
@@ -275,8 +284,6 @@ fn parts_of(rule: &Rule) -> (Vec<(About, Box<[u8]>)>, bool) {
 
 /// Where contents of payload are looked for, and the classes of packets that are looked at beside streams.
 fn payload_of(rule: &Rule) -> (About, &'static [u8]) {
-    let of_packet =
-        |condition: &Condition| matches!(condition, Condition::PayloadSize(_) | Condition::TcpFlags(_));
     let selects = rule.header.protocol.selects;
     let speaks = |name: &str, ip_proto: u8| {
         PROTOCOLS.iter().any(|protocol| protocol.name == name && protocol.transport.covers(ip_proto))
@@ -286,7 +293,7 @@ fn payload_of(rule: &Rule) -> (About, &'static [u8]) {
         Selects::Application(name) => speaks(name, 6),
         _ => false,
     };
-    if !is_over_tcp || rule.flow.streams == Some(false) || rule.conditions.iter().any(of_packet) {
+    if !is_over_tcp || rule.flow.streams == Some(false) || rule.conditions.iter().any(is_of_packet) {
         return (About::Packet, classes(selects));
     }
     let has_place = |(_, content): (&BufferTests, &Content)| {
@@ -337,7 +344,7 @@ impl Program {
             let class = loaded.rule.class.as_deref().and_then(|name| class_of.get(name));
             order(&loaded.rule, class.map(|class| class.priority))
         });
-        let mut names: HashMap<&str, u16> = HashMap::new();
+        let mut names: HashMap<&str, u32> = HashMap::new();
         let mut views: HashMap<Source, Vec<Collected<'_>>> = HashMap::new();
         let mut of_packets = Vec::new();
         for loaded in rules {
@@ -350,7 +357,7 @@ impl Program {
             let (parts, is_alternative) = parts_of(rule);
             let bits = rule.flow_bits.iter().map(|bits| {
                 let numbers = bits.names.iter().map(|name| {
-                    let next = names.len() as u16;
+                    let next = names.len() as u32;
                     *names.entry(name).or_insert(next)
                 });
                 (bits.action, numbers.collect())
@@ -375,18 +382,21 @@ impl Program {
                     .buffers
                     .iter()
                     .position(|of| of.buffer.origin == Origin::Decoded)
-                    .map(|at| at as u8),
+                    .map(|at| at as u16),
             });
             for (about, tests) in parts {
                 let part = program.parts.len() as u32;
                 program.reads_streams |= about == About::Stream;
-                let found = handle(rule, &tests);
-                let (of, literal) = match &found {
-                    Some((of, literal)) => (Some(*of), Some(*literal)),
-                    // Any of its buffers makes it a candidate.
-                    None => (tests.first().and_then(|at| rule.buffers.get(usize::from(*at))), None),
+                let of_part = || tests.iter().filter_map(|at| rule.buffers.get(usize::from(*at)));
+                let (of, literal) = match handle(rule, &tests) {
+                    Some((of, literal)) => (Some(of), Some(literal)),
+                    // Any buffer that must be there makes it a candidate.
+                    None => (of_part().find(|of| is_firm(of)), None),
                 };
-                let view_sources = sources_of(rule, about, of);
+                let view_sources = match (about, of) {
+                    (About::Messages(side), None) => of_message(side, of_part()),
+                    _ => sources_of(rule, about, of),
+                };
                 if view_sources.is_empty() {
                     of_packets.push(part);
                 }
@@ -407,14 +417,6 @@ impl Program {
                 program.parts.push(Part { rule: number, about, tests });
             }
         }
-        program.protocols = program
-            .buffers()
-            .into_iter()
-            .filter_map(|buffer| {
-                let has = |protocol: &&weir_proto::Protocol| protocol.buffers.contains(&buffer);
-                Some((buffer.name, PROTOCOLS.iter().position(|protocol| has(protocol))? as u8 + 1))
-            })
-            .collect();
         program.of_packets = of_packets.into();
         for (source, collected) in views {
             let made = collected.into_iter().map(|Collected { transforms, literals, always }| {
@@ -428,7 +430,23 @@ impl Program {
             });
             program.views.insert(source, made.collect());
         }
+        program.protocols = program
+            .buffers()
+            .into_iter()
+            .filter_map(|buffer| {
+                let mut protocols = PROTOCOLS.iter();
+                let at = protocols.position(|protocol| protocol.buffers.contains(&buffer))?;
+                Some((buffer.name, at as u8 + 1))
+            })
+            .collect();
         program
+    }
+
+    /// Whether a part has tests of any of these buffers of parsers.
+    pub(super) fn reads_any(&self, part: &Part, buffers: &[&str]) -> bool {
+        let Some(rule) = self.rules.get(part.rule as usize) else { return false };
+        let mut tests = part.tests.iter().filter_map(|at| rule.loaded.rule.buffers.get(usize::from(*at)));
+        tests.any(|of| sources(of.buffer).iter().any(|name| buffers.contains(name)))
     }
 
     /// The views of a source.
@@ -446,15 +464,29 @@ impl Program {
         self.reads_streams
     }
 
-    /// The buffers of parsers that the rules read.
+    /// The buffers of parsers that the rules read, or that show that a message is there.
     pub fn buffers(&self) -> Vec<&'static weir_proto::Buffer> {
         let tests = self.rules.iter().flat_map(|rule| &rule.loaded.rule.buffers);
-        let named: Vec<&str> = tests
+        let named = tests
             .filter(|of| of.buffer.origin == Origin::Transaction)
-            .flat_map(|of| sources(of.buffer).iter().copied())
-            .collect();
-        weir_proto::buffers().filter(|buffer| named.contains(&buffer.name)).collect()
+            .flat_map(|of| sources(of.buffer).iter().copied());
+        let found_in = self.views.keys().filter_map(|source| match source {
+            Source::Buffer(name, _) => Some(*name),
+            Source::Packets(..) | Source::Streams(_) => None,
+        });
+        let named: HashSet<&str> = named.chain(found_in).collect();
+        weir_proto::buffers().filter(|buffer| named.contains(buffer.name)).collect()
     }
+}
+
+/// What shows that a message is there of a protocol whose buffers may all be absent: any of its values.
+fn of_message<'r>(side: Option<Direction>, tests: impl Iterator<Item = &'r BufferTests>) -> Vec<Source> {
+    let protocols: Vec<&str> = tests.flat_map(|of| of.buffer.protocols).copied().collect();
+    let of_protocols = PROTOCOLS.iter().filter(|protocol| protocols.contains(&protocol.name));
+    let values = of_protocols.flat_map(|protocol| protocol.buffers).filter(|buffer| !buffer.is_stream);
+    let sides =
+        |side: Option<Direction>| SIDES.into_iter().filter(move |one| side.is_none_or(|side| side == *one));
+    values.flat_map(|buffer| sides(side).map(|side| Source::Buffer(buffer.name, side))).collect()
 }
 
 /// Where the bytes that find a part come from; none for a part of packets that no payload finds.
