@@ -334,11 +334,16 @@ struct Collected<'r> {
     always: Vec<u32>,
 }
 
-impl Program {
-    /// Makes the program of rules. `classes` are what their classes mean.
-    pub fn new(set: &Ruleset, classes: &[Class]) -> Self {
+/// How a program is made.
+struct Making {
+    /// Whether literals are searched for.
+    searches: bool,
+}
+
+impl Making {
+    fn program(&self, set: &Ruleset, classes: &[Class]) -> Program {
         let class_of: HashMap<&str, &Class> = classes.iter().map(|class| (&*class.name, class)).collect();
-        let mut program = Self::default();
+        let mut program = Program::default();
         let mut rules: Vec<&LoadedRule> = set.rules.iter().collect();
         rules.sort_by_key(|loaded| {
             let class = loaded.rule.class.as_deref().and_then(|name| class_of.get(name));
@@ -389,7 +394,7 @@ impl Program {
                 program.reads_streams |= about == About::Stream;
                 let of_part = || tests.iter().filter_map(|at| rule.buffers.get(usize::from(*at)));
                 let (of, literal) = match handle(rule, &tests) {
-                    Some((of, literal)) => (Some(of), Some(literal)),
+                    Some((of, literal)) => (Some(of), self.searches.then_some(literal)),
                     // Any buffer that must be there makes it a candidate.
                     None => (of_part().find(|of| is_firm(of)), None),
                 };
@@ -440,6 +445,19 @@ impl Program {
             })
             .collect();
         program
+    }
+}
+
+impl Program {
+    /// Makes the program of rules. `classes` are what their classes mean.
+    pub fn new(set: &Ruleset, classes: &[Class]) -> Self {
+        Making { searches: true }.program(set, classes)
+    }
+
+    /// Makes a program that finds what that of [`Program::new`] finds, and searches for no literal: each part is verified wherever
+    /// its source is. It is slow, and shows that the search leaves nothing out.
+    pub fn without_search(set: &Ruleset, classes: &[Class]) -> Self {
+        Making { searches: false }.program(set, classes)
     }
 
     /// Whether a part has tests of any of these buffers of parsers.

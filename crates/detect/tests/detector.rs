@@ -1,0 +1,964 @@
+//! Flows made by hand, and the rules that match them and that do not.
+//!
+//! Each flow is looked at by two detectors: one searches for literals, the other one verifies everything. They must agree.
+
+use proptest::prelude::*;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use weir_detect::{
+    Detector, DetectorStats, FlowState, Match, Moment, NoSources, Program, Reading, RuleFile, Ruleset, Seen,
+    Variables,
+};
+use weir_proto::PROTOCOLS;
+use weir_wire::Direction::{self, Forward, Reverse};
+use weir_wire::build::{self, flags};
+use weir_wire::stream::Chunk;
+use weir_wire::{Layers, LinkType, Time, decode};
+
+const CLIENT: [u8; 4] = [10, 0, 0, 1];
+const SERVER: [u8; 4] = [10, 0, 0, 2];
+
+fn set_of(rules: &str) -> Ruleset {
+    let reading = Reading { variables: Variables::default(), sources: &NoSources, with_switched_off: false };
+    let set = Ruleset::read([RuleFile { name: "x.rules", bytes: rules.as_bytes() }], &reading);
+    assert!(set.refusals.is_empty(), "{:?}\n{rules}", set.refusals);
+    set
+}
+
+/// A flow that both detectors look at.
+struct Watch {
+    both: [(Detector, FlowState); 2],
+    moment: Moment<'static>,
+}
+
+fn address(bytes: [u8; 4]) -> IpAddr {
+    Ipv4Addr::from(bytes).into()
+}
+
+impl Watch {
+    /// A flow of TCP.
+    fn new(rules: &str) -> Self {
+        Self::of(&set_of(rules))
+    }
+
+    fn of(set: &Ruleset) -> Self {
+        let programs = [Program::new(set, &[]), Program::without_search(set, &[])];
+        Self {
+            both: programs.map(|program| {
+                assert!(program.unread.is_empty(), "{:?}", program.unread);
+                (Detector::new(Arc::new(program)), FlowState::default())
+            }),
+            moment: Moment {
+                time: Time(0),
+                direction: Forward,
+                initiator: (address(CLIENT), 40_000),
+                responder: (address(SERVER), 80),
+                ip_proto: 6,
+                protocols: [0; 4],
+                first: Time(0),
+                packet: None,
+            },
+        }
+    }
+
+    fn over(mut self, ip_proto: u8) -> Self {
+        self.moment.ip_proto = ip_proto;
+        self
+    }
+
+    fn between(mut self, initiator: ([u8; 4], u16), responder: ([u8; 4], u16)) -> Self {
+        self.moment.initiator = (address(initiator.0), initiator.1);
+        self.moment.responder = (address(responder.0), responder.1);
+        self
+    }
+
+    fn named(mut self, protocol: &str) -> Self {
+        let place = PROTOCOLS.iter().position(|one| one.name == protocol).expect(protocol);
+        self.moment.protocols[0] = place as u8 + 1;
+        self
+    }
+
+    fn each(&mut self, mut look: impl FnMut(&mut Detector, &mut FlowState, &Moment<'static>)) -> &mut Self {
+        for (detector, state) in &mut self.both {
+            look(detector, state, &self.moment);
+        }
+        self
+    }
+
+    fn packet(&mut self, direction: Direction, frame: &[u8]) -> &mut Self {
+        let layers: Layers = decode(&build::packet(frame, LinkType::ETHERNET));
+        for (detector, state) in &mut self.both {
+            let seen = Seen { data: frame, layers: &layers };
+            Detector::sees(state, direction, &seen);
+            detector.packet(state, &Moment { direction, packet: Some(seen), ..self.moment });
+        }
+        self
+    }
+
+    fn gap(&mut self, direction: Direction, gap: u64, data: &[u8]) -> &mut Self {
+        let chunk = Chunk { time: Time(0), direction, gap, data };
+        self.each(|detector, state, moment| detector.chunk(state, &Moment { direction, ..*moment }, &chunk))
+    }
+
+    fn chunk(&mut self, direction: Direction, data: &[u8]) -> &mut Self {
+        self.gap(direction, 0, data)
+    }
+
+    fn transaction(&mut self, side: Direction, number: u64) -> &mut Self {
+        self.each(|_, state, _| Detector::transaction(state, side, number))
+    }
+
+    fn buffer(&mut self, name: &str, direction: Direction, value: &[u8]) -> &mut Self {
+        let buffer = weir_proto::buffers().find(|buffer| buffer.name == name).expect(name);
+        self.each(|detector, state, moment| {
+            detector.buffer(state, &Moment { direction, ..*moment }, buffer, value);
+        })
+    }
+
+    fn complete(&mut self, direction: Direction) -> &mut Self {
+        self.each(|detector, state, moment| detector.complete(state, &Moment { direction, ..*moment }))
+    }
+
+    /// A whole message: its buffers.
+    fn message(&mut self, direction: Direction, values: &[(&str, &str)]) -> &mut Self {
+        for (name, value) in values {
+            self.buffer(name, direction, value.as_bytes());
+        }
+        self.complete(direction)
+    }
+
+    fn end(&mut self) -> &mut Self {
+        self.each(|detector, state, moment| detector.end(state, moment))
+    }
+
+    fn matches(&mut self) -> Vec<Match> {
+        let [searching, plain] =
+            self.both.each_mut().map(|(detector, _)| detector.take().collect::<Vec<_>>());
+        assert_eq!(searching, plain, "the search changes what matches");
+        searching
+    }
+
+    /// The numbers of the rules that matched since it was called last, in order.
+    fn sids(&mut self) -> Vec<u32> {
+        let found = self.matches();
+        let rules = &self.both[0].0.program().rules;
+        found.iter().map(|one| rules[one.rule as usize].rule().sid).collect()
+    }
+
+    fn memory(&self) -> usize {
+        self.both.iter().map(|(_, state)| state.memory()).max().unwrap_or_default()
+    }
+
+    fn stats(&self) -> DetectorStats {
+        self.both[0].0.stats()
+    }
+}
+
+fn tcp(flags: u8) -> build::Builder {
+    build::ethernet().ipv4(CLIENT, SERVER).tcp(40_000, 80, flags)
+}
+
+fn answer(flags: u8) -> build::Builder {
+    build::ethernet().ipv4(SERVER, CLIENT).tcp(80, 40_000, flags)
+}
+
+fn udp(payload: &[u8]) -> Vec<u8> {
+    build::ethernet().ipv4(CLIENT, SERVER).udp(40_000, 80).payload(payload)
+}
+
+fn icmp(kind: u8, code: u8, rest: [u8; 4]) -> Vec<u8> {
+    build::ethernet().ipv4(CLIENT, SERVER).icmp(kind, code, rest).payload(b"ping")
+}
+
+fn icmpv6(kind: u8, rest: [u8; 4]) -> Vec<u8> {
+    build::ethernet().ipv6([1; 16], [2; 16]).icmp(kind, 0, rest).payload(b"ping")
+}
+
+fn with_options(options: &[u8]) -> Vec<u8> {
+    build::ethernet().ipv4(CLIENT, SERVER).options(options).udp(1, 2).payload(b"x")
+}
+
+/// A datagram with bytes of its IPv4 header changed.
+fn patched(at: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut frame = udp(b"abc");
+    frame[14 + at..14 + at + bytes.len()].copy_from_slice(bytes);
+    frame
+}
+
+/// Whether a packet alone matches `alert PROTOCOL any any -> any any (OPTIONS; sid:1;)`.
+fn packet_matches(protocol: &str, options: &str, frame: &[u8]) -> bool {
+    let rule = format!("alert {protocol} any any -> any any ({options} sid:1;)");
+    let layers: Layers = decode(&build::packet(frame, LinkType::ETHERNET));
+    let mut watch = Watch::new(&rule).over(layers.ip_proto);
+    if layers.network_kind == weir_wire::Network::Ipv6 {
+        watch.moment.initiator.0 = IpAddr::from([1_u8; 16]);
+        watch.moment.responder.0 = IpAddr::from([2_u8; 16]);
+    }
+    !watch.packet(Forward, frame).sids().is_empty()
+}
+
+/// The first packet matches, the second one does not.
+fn differ(protocol: &str, options: &str, hit: &[u8], miss: &[u8]) {
+    assert!(packet_matches(protocol, options, hit), "{protocol} {options} misses");
+    assert!(!packet_matches(protocol, options, miss), "{protocol} {options} matches");
+}
+
+#[test]
+fn conditions_on_headers_of_ip() {
+    let ttl = |ttl| build::ethernet().ipv4(CLIENT, SERVER).ttl(ttl).udp(1, 2).payload(b"");
+    let hops = |ttl| build::ethernet().ipv6([1; 16], [2; 16]).ttl(ttl).udp(1, 2).payload(b"");
+    for make in [&ttl as &dyn Fn(u8) -> Vec<u8>, &hops] {
+        differ("ip", "ttl:5;", &make(5), &make(6));
+        differ("ip", "ttl:<5;", &make(4), &make(5));
+        differ("ip", "ttl:>5;", &make(6), &make(5));
+        differ("ip", "ttl:>=5;", &make(5), &make(4));
+        differ("ip", "ttl:3-6;", &make(4), &make(3));
+        differ("ip", "ttl:3-6;", &make(5), &make(6));
+        differ("ip", "ttl:!5;", &make(6), &make(5));
+    }
+    differ("ip", "tos:8;", &patched(1, &[8]), &patched(1, &[9]));
+    differ("ip", "tos:!8;", &patched(1, &[9]), &patched(1, &[8]));
+    differ("ip", "id:258;", &patched(4, &[1, 2]), &patched(4, &[1, 3]));
+    differ("ip", "ip_proto:6;", &tcp(2).payload(b""), &udp(b""));
+    differ("ip", "ip_proto:!6;", &udp(b""), &tcp(2).payload(b""));
+    differ("ip", "ip_proto:>6;", &udp(b""), &tcp(2).payload(b""));
+    differ("ip", "fragoffset:>0;", &patched(6, &[0, 1]), &patched(6, &[0x20, 0]));
+    differ("ip", "fragoffset:257;", &patched(6, &[0x21, 1]), &patched(6, &[0x21, 0]));
+    let between = |a, b| build::ethernet().ipv4(a, b).udp(1, 2).payload(b"");
+    differ("ip", "sameip;", &between(CLIENT, CLIENT), &between(CLIENT, SERVER));
+}
+
+#[test]
+fn bits_and_options_of_ip() {
+    let bits = |bits| patched(6, &[bits, 0]);
+    differ("ip", "fragbits:M;", &bits(0x20), &bits(0x60));
+    differ("ip", "fragbits:+M;", &bits(0x60), &bits(0x40));
+    differ("ip", "fragbits:*MD;", &bits(0x40), &bits(0x80));
+    differ("ip", "fragbits:!M;", &bits(0x40), &bits(0x20));
+    differ("ip", "fragbits:R;", &bits(0x80), &bits(0x00));
+    differ("ip", "ipopts:lsrr;", &with_options(&[131, 3, 4]), &with_options(&[137, 3, 4]));
+    differ("ip", "ipopts:ssrr;", &with_options(&[137, 3, 4]), &with_options(&[131, 3, 4]));
+    differ("ip", "ipopts:rr;", &with_options(&[1, 7, 3, 4]), &with_options(&[1, 8, 3, 4]));
+    // What lies in the data of an option, or follows the end or a length that does not fit, is no option.
+    differ(
+        "ip",
+        "ipopts:lsrr;",
+        &with_options(&[7, 4, 4, 9, 131, 3]),
+        &with_options(&[7, 7, 4, 131, 3, 4, 9]),
+    );
+    differ("ip", "ipopts:lsrr;", &with_options(&[1, 1, 131, 3]), &with_options(&[0, 0, 131, 3]));
+    differ("ip", "ipopts:lsrr;", &with_options(&[7, 2, 131, 3]), &with_options(&[7, 1, 131, 3]));
+    differ("ip", "ipopts:any;", &with_options(&[1]), &udp(b""));
+}
+
+#[test]
+fn conditions_on_headers_of_tcp() {
+    let of = |flags| tcp(flags).payload(b"");
+    differ("tcp", "flags:S;", &of(0x02), &of(0x12));
+    differ("tcp", "flags:SA;", &of(0x12), &of(0x92));
+    differ("tcp", "flags:S,12;", &of(0xc2), &of(0xd2));
+    differ("tcp", "flags:+S;", &of(0x12), &of(0x10));
+    differ("tcp", "flags:*SF;", &of(0x11), &of(0x14));
+    differ("tcp", "flags:!SF;", &of(0x02), &of(0x03));
+    differ("tcp", "flags:0;", &of(0), &of(1));
+    differ("tcp", "seq:5;", &tcp(2).seq(5).payload(b""), &tcp(2).seq(6).payload(b""));
+    differ("tcp", "ack:7;", &tcp(16).ack(7).payload(b""), &tcp(16).ack(8).payload(b""));
+    differ("tcp", "window:100;", &tcp(2).window(100).payload(b""), &tcp(2).window(101).payload(b""));
+    differ("tcp", "window:!100;", &tcp(2).window(99).payload(b""), &tcp(2).window(100).payload(b""));
+    let mss = |options: &[u8]| tcp(2).options(options).payload(b"");
+    differ("tcp", "tcp.mss:<536;", &mss(&[2, 4, 2, 23]), &mss(&[2, 4, 2, 24]));
+    differ("tcp", "tcp.mss:536;", &mss(&[1, 3, 3, 7, 2, 4, 2, 24]), &mss(&[3, 7, 3, 2, 4, 2, 24]));
+    differ("tcp", "tcp.mss:<536;", &mss(&[1, 2, 4, 0, 1]), &mss(&[0, 2, 4, 0, 1]));
+}
+
+#[test]
+fn conditions_on_icmp_and_sizes() {
+    differ("icmp", "itype:8;", &icmp(8, 0, [0; 4]), &icmp(9, 0, [0; 4]));
+    differ("icmp", "itype:8<>11;", &icmp(9, 0, [0; 4]), &icmp(8, 0, [0; 4]));
+    differ("icmp", "icode:>0;", &icmp(3, 1, [0; 4]), &icmp(3, 0, [0; 4]));
+    differ("icmp", "icmp_id:258;", &icmp(8, 0, [1, 2, 0, 0]), &icmp(8, 0, [1, 3, 0, 0]));
+    differ("icmp", "icmp_id:258;", &icmp(0, 0, [1, 2, 0, 0]), &icmp(3, 0, [1, 2, 0, 0]));
+    differ("icmp", "icmp_seq:258;", &icmp(8, 0, [0, 0, 1, 2]), &icmp(8, 0, [0, 0, 1, 3]));
+    differ("icmp", "icmp_id:258;", &icmpv6(128, [1, 2, 0, 0]), &icmpv6(8, [1, 2, 0, 0]));
+    differ("icmp", "icmpv6.mtu:<1280;", &icmpv6(2, [0, 0, 4, 255]), &icmpv6(2, [0, 0, 5, 0]));
+    differ("icmp", "icmpv6.mtu:<1280;", &icmpv6(2, [0, 0, 4, 255]), &icmpv6(3, [0, 0, 4, 255]));
+    differ("udp", "dsize:3;", &udp(b"abc"), &udp(b"abcd"));
+    differ("udp", "dsize:<3;", &udp(b"ab"), &udp(b"abc"));
+    differ("udp", "dsize:>3;", &udp(b"abcd"), &udp(b"abc"));
+    differ("udp", "dsize:1<>4;", &udp(b"abc"), &udp(b"abcd"));
+    differ("udp", "dsize:0;", &udp(b""), &udp(b"a"));
+    // Over TCP a condition on packets makes the rule one of packets.
+    differ("tcp", "content:\"abc\"; dsize:3;", &tcp(16).payload(b"abc"), &tcp(16).payload(b"abcd"));
+    let ttl = |ttl| build::ethernet().ipv4(CLIENT, SERVER).ttl(ttl).tcp(1, 2, 16).payload(b"abc");
+    differ("tcp", "content:\"abc\"; ttl:5;", &ttl(5), &ttl(6));
+    differ("tcp", "content:\"abc\"; window:9;", &tcp(16).window(9).payload(b"abc"), &tcp(16).payload(b"abc"));
+}
+
+#[test]
+fn buffers_of_headers() {
+    let ttl = |ttl| build::ethernet().ipv4(CLIENT, SERVER).ttl(ttl).udp(1, 2).payload(b"");
+    differ("ip", "ipv4.hdr; content:\"|40 11|\"; offset:8; depth:2;", &ttl(64), &ttl(63));
+    differ("ip", "ipv4.hdr; bsize:24;", &with_options(&[1]), &ttl(64));
+    let hops = |ttl| build::ethernet().ipv6([1; 16], [2; 16]).ttl(ttl).udp(1, 2).payload(b"");
+    differ("ip", "ipv6.hdr; content:\"|11 40|\"; offset:6; bsize:40;", &hops(64), &hops(63));
+    let port = |port| build::ethernet().ipv4(CLIENT, SERVER).tcp(1, port, 2).payload(b"");
+    differ("tcp", "tcp.hdr; content:\"|00 50|\"; offset:2; depth:2;", &port(80), &port(81));
+    let port = |port| build::ethernet().ipv4(CLIENT, SERVER).udp(1, port).payload(b"");
+    differ("udp", "udp.hdr; content:\"|00 50|\"; offset:2; bsize:8;", &port(80), &port(81));
+    differ("icmp", "icmpv4.hdr; content:\"|08 00|\"; startswith;", &icmp(8, 0, [0; 4]), &icmp(8, 1, [0; 4]));
+    differ(
+        "icmp",
+        "icmpv6.hdr; content:\"|80 00|\"; startswith;",
+        &icmpv6(128, [0; 4]),
+        &icmpv6(129, [0; 4]),
+    );
+    let from = |from, to| build::ethernet().ipv4(from, to).udp(1, 2).payload(b"");
+    differ("ip", "ip.src; content:\"|0a 00 00 01|\"; bsize:4;", &from(CLIENT, SERVER), &from(SERVER, CLIENT));
+    differ("ip", "ip.dst; content:\"|0a 00 00 01|\"; bsize:4;", &from(SERVER, CLIENT), &from(CLIENT, SERVER));
+    differ("ip", "ip.src; content:!\"|01|\"; endswith;", &from(SERVER, CLIENT), &from(CLIENT, SERVER));
+    // A header and the payload.
+    let both = |port, payload: &[u8]| build::ethernet().ipv4(CLIENT, SERVER).udp(1, port).payload(payload);
+    let options = "udp.hdr; content:\"|00 50|\"; offset:2; pkt_data; content:\"abc\";";
+    differ("udp", options, &both(80, b"abc"), &both(81, b"abc"));
+    differ("udp", options, &both(80, b"abc"), &both(80, b"abd"));
+}
+
+#[test]
+fn contents_of_packets() {
+    differ("udp", "content:\"abc\"; depth:3;", &udp(b"abc"), &udp(b"xabc"));
+    differ("udp", "content:\"abc\"; offset:1; depth:3;", &udp(b"xabc"), &udp(b"xxabc"));
+    differ(
+        "udp",
+        "content:\"abc\"; content:\"def\"; distance:1; within:3;",
+        &udp(b"abcxdef"),
+        &udp(b"abcxxdef"),
+    );
+    differ("udp", "content:\"a\"; content:!\"b\";", &udp(b"aac"), &udp(b"aab"));
+    differ("udp", "content:!\"b\"; depth:2;", &udp(b"aab"), &udp(b"ab"));
+    // Letters of the payload are changed before it is searched and before it is verified.
+    differ("udp", "pkt_data; to_lowercase; content:\"abc\";", &udp(b"xABC"), &udp(b"xABD"));
+    differ("udp", "pkt_data; strip_whitespace; content:\"abc\";", &udp(b"a b c"), &udp(b"a b d"));
+    let coded = "content:\"x=\"; base64_decode:bytes 4, offset 0, relative; base64_data; content:\"abc\";";
+    differ("udp", coded, &udp(b"x=YWJj"), &udp(b"x=YWJk"));
+    differ("udp", coded, &udp(b"x=YWJj"), &udp(b"x=aYWJj"));
+    let lower = "base64_decode:bytes 4; base64_data; to_lowercase; content:\"abc\";";
+    differ("udp", lower, &udp(b"QUJD"), &udp(b"QUJE"));
+}
+
+#[test]
+fn a_handshake_establishes() {
+    let rules = "alert tcp any any -> any any (flow:established; dsize:>0; sid:1;)
+alert tcp any any -> any any (flow:not_established; dsize:>0; sid:2;)
+alert tcp any any -> any any (flow:established,to_client; dsize:>0; sid:3;)";
+    let steps = [
+        (Forward, tcp(flags::SYN).payload(b"")),
+        (Reverse, answer(flags::SYN | flags::ACK).payload(b"")),
+        (Forward, tcp(flags::ACK).payload(b"")),
+    ];
+    for left_out in 0..4 {
+        let mut watch = Watch::new(rules);
+        for (_, (side, frame)) in steps.iter().enumerate().filter(|(step, _)| *step != left_out) {
+            watch.packet(*side, frame);
+        }
+        assert_eq!(watch.sids(), []);
+        // The third step is made by data as well.
+        let is_whole = left_out >= 2;
+        let expected = if is_whole { [1] } else { [2] };
+        assert_eq!(watch.packet(Forward, &tcp(flags::ACK).payload(b"x")).sids(), expected, "{left_out}");
+        let expected: &[u32] = if is_whole { &[1, 3] } else { &[2] };
+        assert_eq!(watch.packet(Reverse, &answer(flags::ACK).payload(b"x")).sids(), expected, "{left_out}");
+    }
+}
+
+#[test]
+fn both_sides_establish_a_flow_of_udp() {
+    let rules = "alert udp any any -> any any (flow:established,to_server; dsize:>0; sid:1;)
+alert udp any any -> any any (flow:established,to_client; dsize:>0; sid:2;)";
+    let back = build::ethernet().ipv4(SERVER, CLIENT).udp(80, 40_000).payload(b"y");
+    let mut watch = Watch::new(rules).over(17);
+    assert_eq!(watch.packet(Forward, &udp(b"x")).sids(), []);
+    assert_eq!(watch.packet(Forward, &udp(b"x")).sids(), []);
+    assert_eq!(watch.packet(Reverse, &back).sids(), [2]);
+    assert_eq!(watch.packet(Forward, &udp(b"x")).sids(), [1]);
+}
+
+#[test]
+fn addresses_and_ports() {
+    let sides = |header: &str| {
+        let mut watch = Watch::new(&format!("alert tcp {header} (flags:*A; sid:1;)"));
+        let forward = !watch.packet(Forward, &tcp(16).payload(b"")).sids().is_empty();
+        let reverse = !watch.packet(Reverse, &answer(16).payload(b"")).sids().is_empty();
+        (forward, reverse)
+    };
+    let (both, one, other, none) = ((true, true), (true, false), (false, true), (false, false));
+    assert_eq!(sides("any any -> any any"), both);
+    assert_eq!(sides("10.0.0.1 40000 -> 10.0.0.2 80"), one);
+    assert_eq!(sides("10.0.0.2 80 -> 10.0.0.1 40000"), other);
+    assert_eq!(sides("10.0.0.1 40000 <> 10.0.0.2 80"), both);
+    assert_eq!(sides("10.0.0.2 80 <> 10.0.0.1 40000"), both);
+    assert_eq!(sides("10.0.0.1 40001 <> 10.0.0.2 80"), none);
+    assert_eq!(sides("10.0.0.3 any -> any any"), none);
+    assert_eq!(sides("any any -> any 81"), none);
+    assert_eq!(sides("any any -> any [79:80]"), one);
+    assert_eq!(sides("any any -> any !80"), other);
+    assert_eq!(sides("any any -> any [1:100,!80]"), none);
+    assert_eq!(sides("[10.0.0.0/8,!10.0.0.1] any -> any any"), other);
+    assert_eq!(sides("!10.0.0.0/30 any -> any any"), none);
+    assert_eq!(sides("$HOME_NET any -> $HOME_NET $HTTP_PORTS"), one);
+    assert_eq!(sides("$EXTERNAL_NET any -> any any"), none);
+    let from_abroad = |address| {
+        let mut watch = Watch::new("alert tcp $EXTERNAL_NET any -> $HOME_NET any (content:\"abc\"; sid:1;)")
+            .between((address, 1), (SERVER, 80));
+        watch.chunk(Forward, b"abc").end().sids()
+    };
+    assert_eq!(from_abroad([11, 0, 0, 1]), [1]);
+    assert_eq!(from_abroad([172, 31, 255, 255]), []);
+    assert_eq!(from_abroad([172, 32, 0, 0]), [1]);
+}
+
+#[test]
+fn headers_of_rules_with_parts_of_both_sides() {
+    let rules = "alert http 10.0.0.1 any -> 10.0.0.2 80 (http.method; content:\"GET\"; http.stat_code; content:\"200\"; sid:1;)
+alert tcp 10.0.0.1 any -> 10.0.0.2 80 (flow:to_server; content:\"GET\"; http.uri; content:\"/x\"; sid:2;)
+alert tcp 10.0.0.2 80 -> 10.0.0.1 any (http.method; content:\"GET\"; http.stat_code; content:\"200\"; sid:3;)";
+    let found = |client, port| {
+        let mut watch = Watch::new(rules).named("http").between((client, 40_000), (SERVER, port));
+        watch.chunk(Forward, b"GET /x").transaction(Forward, 0).transaction(Reverse, 0);
+        watch.message(Forward, &[("http.method", "GET"), ("http.uri", "/x")]);
+        watch.chunk(Reverse, b"200").message(Reverse, &[("http.stat_code", "200")]);
+        let mut sids = watch.end().sids();
+        sids.sort_unstable();
+        sids
+    };
+    assert_eq!(found(CLIENT, 80), [1, 2, 3]);
+    assert_eq!(found([10, 0, 0, 3], 80), []);
+    assert_eq!(found(CLIENT, 81), []);
+}
+
+#[test]
+fn any_cut_of_a_stream_matches_once() {
+    let rules = "alert tcp any any -> any any (content:\"needle\"; sid:1;)
+alert tcp any any -> any any (content:\"GET\"; depth:3; content:\"needle\"; distance:1; sid:2;)
+alert tcp any any -> any any (content:\"needlf\"; sid:3;)
+alert tcp any any -> any any (content:\"needle\"; depth:9; sid:4;)
+alert tcp any any -> any any (content:\"needle\"; offset:5; sid:5;)";
+    let stream = b"GET needle in a haystack";
+    for cut in 0..=stream.len() {
+        let (first, second) = stream.split_at(cut);
+        let mut watch = Watch::new(rules);
+        assert_eq!(watch.chunk(Forward, first).chunk(Forward, second).end().sids(), [1, 2], "{cut}");
+        // An answer between them.
+        let mut watch = Watch::new(rules);
+        watch.chunk(Forward, first).chunk(Reverse, b"x").chunk(Forward, second).end();
+        assert_eq!(watch.sids(), [1, 2], "{cut}");
+    }
+    let mut watch = Watch::new(rules);
+    stream.chunks(1).for_each(|byte| _ = watch.chunk(Forward, byte));
+    assert_eq!(watch.end().sids(), [1, 2]);
+}
+
+#[test]
+fn contents_over_the_border_of_windows() {
+    let rule = "alert tcp any any -> any any (content:\"border\"; sid:1;)";
+    for at in (2_550..2_566).chain(5_110..5_126) {
+        let mut stream = vec![b'.'; 9_000];
+        stream[at..at + 6].copy_from_slice(b"border");
+        for size in [1, 1_460, 2_560, 9_000] {
+            let mut watch = Watch::new(rule);
+            stream.chunks(size).for_each(|piece| _ = watch.chunk(Forward, piece));
+            assert_eq!(watch.end().sids(), [1], "{at} {size}");
+        }
+        // A missing byte inside of it.
+        for within in 1..6 {
+            let mut watch = Watch::new(rule);
+            watch.chunk(Forward, &stream[..at + within]).gap(Forward, 1, &stream[at + within..]);
+            assert_eq!(watch.end().sids(), [], "{at} {within}");
+        }
+        let mut watch = Watch::new(rule);
+        watch.chunk(Forward, &stream[..at]).gap(Forward, 1, &stream[at..]);
+        assert_eq!(watch.end().sids(), [1], "{at}");
+    }
+}
+
+#[test]
+fn places_count_from_the_beginning_of_a_stream() {
+    let rule = "alert tcp any any -> any any (content:\"GET\"; depth:3; sid:1;)";
+    assert_eq!(Watch::new(rule).chunk(Forward, b"GET").end().sids(), [1]);
+    assert_eq!(Watch::new(rule).chunk(Forward, b"xGET").end().sids(), []);
+    assert_eq!(Watch::new(rule).gap(Forward, 1, b"GET").end().sids(), []);
+    assert_eq!(Watch::new(rule).chunk(Forward, b"x").gap(Forward, 1, b"GET").end().sids(), []);
+    let mut stream = vec![b'.'; 2_560 * 3];
+    stream[5_120..5_123].copy_from_slice(b"GET");
+    assert_eq!(Watch::new(rule).chunk(Forward, &stream).end().sids(), []);
+    // A huge gap does not overflow.
+    let mut watch = Watch::new(rule);
+    assert_eq!(watch.gap(Forward, u64::MAX, b"GET").gap(Forward, u64::MAX, b"GET").end().sids(), []);
+}
+
+#[test]
+fn streams_are_looked_at_to_a_depth() {
+    let rule = "alert tcp any any -> any any (content:\"needle\"; sid:1;)";
+    for (protocol, depth) in [("http", 1 << 20), ("tls", 16 << 10), ("ssh", 16 << 10)] {
+        for (end, expected) in [(depth, &[1_u32][..]), (depth + 1, &[])] {
+            let mut stream = vec![b'.'; depth + 6_000];
+            stream[end - 6..end].copy_from_slice(b"needle");
+            for size in [777, 2_560, 65_536, depth + 6_000] {
+                let mut watch = Watch::new(rule).named(protocol);
+                stream.chunks(size).for_each(|piece| _ = watch.chunk(Forward, piece));
+                assert_eq!(watch.end().sids(), expected, "{protocol} {end} {size}");
+                assert!(watch.memory() < 1_000, "{}", watch.memory());
+            }
+        }
+    }
+}
+
+#[test]
+fn conditions_hold_in_one_transaction() {
+    let rules =
+        "alert http any any -> any any (http.method; content:\"GET\"; http.uri; content:\"/evil\"; sid:1;)
+alert http any any -> any any (http.uri; content:\"/evil\"; http.stat_code; content:\"200\"; sid:2;)
+alert http any any -> any any (flow:to_server; http.uri; content:\"/evil\"; bsize:5; sid:3;)";
+    let request = |watch: &mut Watch, number, method, uri| {
+        watch.transaction(Forward, number);
+        watch.message(Forward, &[("http.method", method), ("http.uri", uri)]).sids()
+    };
+    let mut watch = Watch::new(rules).named("http");
+    assert_eq!(request(&mut watch, 0, "GET", "/evil"), [1, 3]);
+    assert_eq!(request(&mut watch, 1, "PUT", "/evil"), [3]);
+    assert_eq!(request(&mut watch, 2, "GET", "/evik"), []);
+    assert_eq!(request(&mut watch, 3, "GET", "/evil2"), [1]);
+    // The answers to 0 to 3: the first and the last one belong to a request that fits.
+    for (number, code, expected) in
+        [(0, "200", &[2_u32][..]), (1, "404", &[]), (2, "200", &[]), (3, "200", &[2])]
+    {
+        watch.transaction(Reverse, number).message(Reverse, &[("http.stat_code", code)]);
+        let found = watch.matches();
+        assert!(found.iter().all(|one| one.transaction == Some(number)));
+        assert_eq!(found.len(), expected.len(), "{number}");
+    }
+    // A buffer of a transaction and one of the next.
+    let mut watch = Watch::new(rules).named("http");
+    watch.transaction(Forward, 0).message(Forward, &[("http.method", "GET")]);
+    watch.transaction(Forward, 1).message(Forward, &[("http.uri", "/evil")]);
+    assert_eq!(watch.end().sids(), [3]);
+    // Values of one transaction that are completed one after the other, and again.
+    let mut watch = Watch::new(rules).named("http");
+    watch.message(Forward, &[("http.uri", "/evil")]).message(Forward, &[("http.method", "GET")]);
+    watch.message(Forward, &[("http.uri", "/evil")]);
+    assert_eq!(watch.end().sids(), [3, 1]);
+}
+
+#[test]
+fn each_use_of_a_multiple_buffer_is_about_one_value() {
+    let rules =
+        "alert dns any any -> any any (dns.query; content:\"evil\"; dns.query; content:\"good\"; sid:1;)
+alert dns any any -> any any (dns.query; content:\"evil\"; content:\"good\"; sid:2;)
+alert dns any any -> any any (dns.query; dotprefix; content:\".example.com\"; endswith; sid:3;)";
+    let found = |names: &[&str]| {
+        let mut watch = Watch::new(rules).over(17).named("dns");
+        let values: Vec<_> = names.iter().map(|name| ("dns.query", *name)).collect();
+        watch.message(Forward, &values).sids()
+    };
+    assert_eq!(found(&["evil", "good"]), [1]);
+    assert_eq!(found(&["good", "evil"]), [1]);
+    assert_eq!(found(&["evil"]), []);
+    assert_eq!(found(&["evilgood"]), [1, 2]);
+    for (name, expected) in [
+        ("example.com", &[3_u32][..]),
+        ("a.example.com", &[3]),
+        ("badexample.com", &[]),
+        ("example.com.x", &[]),
+    ] {
+        assert_eq!(found(&[name]), expected, "{name}");
+        assert_eq!(found(&["other", name]), expected, "{name}");
+    }
+    // More uses than a byte counts.
+    let many = "dns.query; content:\"a\"; ".repeat(300);
+    let rule = format!("alert dns any any -> any any ({many} dns.query; content:\"z\"; sid:1;)");
+    let mut watch = Watch::new(&rule).over(17).named("dns");
+    assert_eq!(watch.message(Forward, &[("dns.query", "a")]).sids(), []);
+    assert_eq!(watch.message(Forward, &[("dns.query", "z")]).sids(), [1]);
+}
+
+#[test]
+fn bodies_come_in_pieces() {
+    const LIMIT: usize = 100 << 10;
+    let rules = "alert http any any -> any any (http.request_body; content:\"needle\"; sid:1;)
+alert http any any -> any any (file.data; content:\"needle\"; http.method; content:\"PUT\"; sid:2;)
+alert http any any -> any any (http.request_body; content:\"needle\"; endswith; sid:3;)";
+    for (length, end, expected) in [
+        (2_000, 1_000, &[1_u32, 2][..]),
+        (1_000, 1_000, &[1, 2, 3]),
+        (LIMIT, LIMIT, &[1, 2, 3]),
+        (LIMIT + 9_000, LIMIT, &[1, 2, 3]),
+        (LIMIT + 9_000, LIMIT + 1, &[]),
+    ] {
+        let mut body = vec![b'.'; length];
+        body[end - 6..end].copy_from_slice(b"needle");
+        for size in [1, 1_000, length] {
+            for is_ended in [true, false] {
+                let mut watch = Watch::new(rules).named("http");
+                watch.message(Forward, &[("http.method", "PUT")]);
+                body.chunks(size).for_each(|piece| _ = watch.buffer("http.request_body", Forward, piece));
+                if is_ended {
+                    watch.buffer("http.request_body", Forward, b"");
+                    assert_eq!(watch.sids(), expected, "{length} {end} {size}");
+                }
+                let rest = if is_ended { &[] } else { expected };
+                assert_eq!(watch.end().sids(), rest, "{length} {end} {size}");
+                assert!(watch.memory() < 300_000, "{}", watch.memory());
+            }
+        }
+    }
+    // A request without a body ends one of no bytes; the next one has one.
+    let mut watch = Watch::new(rules).named("http");
+    watch.message(Forward, &[("http.method", "PUT")]).buffer("http.request_body", Forward, b"");
+    assert_eq!(watch.sids(), []);
+    watch.transaction(Forward, 1).buffer("http.request_body", Forward, b"needle");
+    // The body is looked at although its end is missing.
+    watch.transaction(Forward, 2).message(Forward, &[("http.method", "PUT")]);
+    assert_eq!(watch.sids(), [1, 3]);
+}
+
+#[test]
+fn raw_headers_come_in_lines() {
+    let rule =
+        "alert http any any -> any any (flow:to_server; http.header.raw; content:\"1|0d 0a|B: 2\"; sid:1;)
+alert http any any -> any any (http.header.raw; content:\"B: 3\"; http.method; content:\"GET\"; sid:2;)";
+    for (last, expected) in [("B: 2\r\n", 1), ("B: 3\r\n", 2)] {
+        let mut watch = Watch::new(rule).named("http");
+        for line in ["A: 1\r\n", last, ""] {
+            watch.buffer("http.header.raw", Forward, line.as_bytes());
+        }
+        assert_eq!(watch.message(Forward, &[("http.method", "GET")]).sids(), [expected]);
+    }
+}
+
+#[test]
+fn buffers_may_be_absent() {
+    let rules = "alert http any any -> any any (flow:to_server; http.referer; absent; sid:1;)
+alert http any any -> any any (flow:to_server; http.referer; absent:or_else; content:\"abc\"; sid:2;)
+alert http any any -> any any (flow:to_server; http.method; content:!\"PUT\"; http.referer; absent; sid:3;)
+alert http any any -> any any (flow:to_server; http.referer; absent; http.method; content:!\"PUT\"; sid:4;)
+alert http any any -> any any (flow:to_server; http.referer; content:!\"abc\"; sid:5;)
+alert http any any -> any any (flow:to_server; http.referer; absent; http.method; content:\"PUT\"; sid:6;)";
+    let found = |values: &[(&str, &str)]| {
+        let mut sids = Watch::new(rules).named("http").message(Forward, values).sids();
+        sids.sort_unstable();
+        sids
+    };
+    assert_eq!(found(&[("http.method", "GET")]), [1, 2, 3, 4]);
+    assert_eq!(found(&[("http.method", "PUT")]), [1, 2, 6]);
+    assert_eq!(found(&[("http.method", "GET"), ("http.referer", "abc")]), [2]);
+    assert_eq!(found(&[("http.method", "GET"), ("http.referer", "abd")]), [5]);
+    // The parser is asked for something that shows that a message is there.
+    let set = set_of("alert http any any -> any any (http.referer; absent; sid:1;)");
+    let program = Program::new(&set, &[]);
+    assert!(program.buffers().iter().any(|buffer| buffer.name == "http.method"));
+    // What the parser names last comes before the message is complete.
+    let mut watch = Watch::new(rules).named("http");
+    watch.buffer("http.header.raw", Forward, b"x").buffer("http.header.raw", Forward, b"");
+    assert_eq!(watch.message(Forward, &[("http.referer", "abd"), ("http.method", "GET")]).sids(), [5]);
+}
+
+#[test]
+fn bits_of_flows() {
+    let data = |payload: &str| tcp(16).payload(payload.as_bytes());
+    // The order in the file is not that of the judgement.
+    let rules = "alert tcp-pkt any any -> any any (content:\"b\"; flowbits:isset,one; sid:1;)
+alert tcp-pkt any any -> any any (content:\"a\"; flowbits:set,one; flowbits:noalert; sid:9;)
+alert tcp-pkt any any -> any any (content:\"c\"; flowbits:isnotset,one; sid:2;)
+alert tcp-pkt any any -> any any (content:\"d\"; flowbits:unset,one; sid:3;)
+alert tcp-pkt any any -> any any (content:\"e\"; flowbits:toggle,one; noalert; sid:4;)
+alert tcp-pkt any any -> any any (content:\"f\"; flowbits:isset,one|two; sid:5;)
+alert tcp-pkt any any -> any any (content:\"g\"; flowbits:isnotset,one|two; sid:6;)
+alert tcp-pkt any any -> any any (content:\"h\"; flowbits:set,two; sid:7;)";
+    let mut watch = Watch::new(rules);
+    for (payload, expected) in [
+        ("b", &[][..]),
+        ("ab", &[1]),
+        ("b", &[1]),
+        ("c", &[]),
+        ("f", &[5]),
+        ("g", &[6]),
+        ("h", &[7]),
+        ("g", &[]),
+        ("d", &[3]),
+        ("bc", &[2]),
+        ("eb", &[1]),
+        ("e", &[]),
+        ("b", &[]),
+        ("fg", &[5, 6]),
+    ] {
+        assert_eq!(watch.packet(Forward, &data(payload)).sids(), expected, "{payload}");
+    }
+}
+
+#[test]
+fn numbers_of_flows() {
+    let rules = "alert tcp-pkt any any -> any any (content:\"a\"; flowint:n,+,2; noalert; sid:1;)
+alert tcp-pkt any any -> any any (content:\"a\"; flowint:n,==,4; sid:2;)
+alert tcp-pkt any any -> any any (content:\"b\"; flowint:n,>,3; sid:3;)
+alert tcp-pkt any any -> any any (content:\"c\"; flowint:n,-,9; noalert; sid:4;)
+alert tcp-pkt any any -> any any (content:\"d\"; flowint:m,notset; sid:5;)
+alert tcp-pkt any any -> any any (content:\"e\"; flowint:n,isset; sid:6;)";
+    let mut watch = Watch::new(rules);
+    let mut found = |payload: &str| watch.packet(Forward, &tcp(16).payload(payload.as_bytes())).sids();
+    assert_eq!(found("be"), []);
+    assert_eq!(found("ae"), [6]);
+    assert_eq!(found("b"), []);
+    assert_eq!(found("ab"), [2, 3]);
+    assert_eq!(found("c"), []);
+    assert_eq!(found("bde"), [5, 6]);
+}
+
+#[test]
+fn numbers_of_flows_are_set() {
+    let rules = "alert tcp-pkt any any -> any any (content:\"a\"; flowint:n,=,4; noalert; sid:1;)
+alert tcp-pkt any any -> any any (content:\"b\"; flowint:n,==,4; sid:2;)
+alert tcp-pkt any any -> any any (content:\"c\"; flowint:n,!=,4; sid:3;)
+alert tcp-pkt any any -> any any (content:\"d\"; flowint:n,<=,4; flowint:n,>=,4; sid:4;)
+alert tcp-pkt any any -> any any (content:\"e\"; flowint:n,<,4; sid:5;)";
+    let mut watch = Watch::new(rules);
+    let mut found = |payload: &str| watch.packet(Forward, &tcp(16).payload(payload.as_bytes())).sids();
+    assert_eq!(found("bcde"), []);
+    assert_eq!(found("a"), []);
+    assert_eq!(found("bcde"), [2, 4]);
+}
+
+#[test]
+fn pass_comes_before_alert() {
+    let data = |payload: &str| tcp(16).payload(payload.as_bytes());
+    let rules = "alert tcp-pkt any any -> any any (content:\"a\"; sid:1;)
+pass tcp-pkt any any -> any any (content:\"b\"; sid:2;)";
+    let mut watch = Watch::new(rules);
+    assert_eq!(watch.packet(Forward, &data("a")).sids(), [1]);
+    assert_eq!(watch.packet(Forward, &data("ab")).sids(), []);
+    assert_eq!(watch.packet(Forward, &data("a")).sids(), [1]);
+    // In a stream or in messages it is about the rest of the flow.
+    let rules = "alert tcp any any -> any any (content:\"a\"; sid:1;)
+alert tcp-pkt any any -> any any (content:\"a\"; sid:3;)
+pass tcp any any -> any any (content:\"b\"; sid:2;)";
+    let mut watch = Watch::new(rules);
+    watch.chunk(Forward, b"ab").chunk(Reverse, b"a").packet(Forward, &data("a"));
+    assert_eq!(watch.end().sids(), []);
+    let mut watch = Watch::new(rules);
+    assert_eq!(watch.chunk(Forward, b"a").chunk(Reverse, b"b").end().sids(), [1]);
+    // A rule of addresses lets each packet of the flow pass.
+    let rules = "alert tcp-pkt any any -> any any (content:\"a\"; sid:1;)
+pass ip 10.0.0.1 any -> any any (sid:2;)";
+    let mut watch = Watch::new(rules);
+    for _ in 0..3 {
+        assert_eq!(watch.packet(Forward, &data("a")).packet(Reverse, &answer(16).payload(b"a")).sids(), []);
+    }
+    let mut watch = Watch::new(&rules.replace("10.0.0.1", "10.0.0.3"));
+    assert_eq!(watch.packet(Forward, &data("a")).sids(), [1]);
+}
+
+#[test]
+fn rules_of_addresses_match_once_a_side() {
+    let mut watch =
+        Watch::new("alert ip any any -> any any (sid:1;)\nalert ip 10.0.0.1 any -> any any (sid:2;)");
+    let (forward, reverse) = (tcp(2).payload(b""), answer(18).payload(b""));
+    assert_eq!(watch.packet(Forward, &forward).sids(), [1, 2]);
+    assert_eq!(
+        watch.packet(Forward, &forward).packet(Reverse, &reverse).packet(Reverse, &reverse).sids(),
+        [1]
+    );
+    // More of them than are kept: each matches once or not at all.
+    let rules: String =
+        (1..=3_000).map(|sid| format!("alert ip any any -> any any (sid:{sid};)\n")).collect();
+    let mut watch = Watch::new(&rules);
+    assert_eq!(watch.packet(Forward, &forward).sids().len(), 1_000);
+    assert_eq!(watch.packet(Forward, &forward).sids(), []);
+    assert!(watch.stats().no_room >= 2_000);
+}
+
+#[test]
+fn ten_thousand_bits_are_bounded() {
+    let rules: String = (1..=10_000)
+        .map(|sid| format!("alert tcp-pkt any any -> any any (content:\"a\"; flowbits:set,bit{sid}; noalert; sid:{sid};)\n"))
+        .collect();
+    let tests = "alert tcp-pkt any any -> any any (content:\"b\"; flowbits:isset,bit7; sid:10001;)
+alert tcp-pkt any any -> any any (content:\"b\"; flowbits:isset,bit9999; sid:10002;)";
+    let mut watch = Watch::new(&(rules + tests));
+    watch.packet(Forward, &tcp(16).payload(b"a"));
+    assert_eq!(watch.stats().no_room, 9_000);
+    assert!(watch.memory() < 10_000, "{}", watch.memory());
+    assert_eq!(watch.packet(Forward, &tcp(16).payload(b"b")).sids(), [10_001]);
+}
+
+#[test]
+fn hostile_messages_are_bounded() {
+    let rules = "alert http any any -> any any (http.method; content:\"GET\"; http.stat_code; content:\"200\"; sid:1;)
+alert http any any -> any any (http.request_header; content:\"abc\"; http.uri; content:\"/evil\"; sid:2;)
+alert http any any -> any any (http.request_body; content:\"abc\"; http.uri; content:\"/evil\"; sid:3;)";
+    // Values of no bytes, and of many, without end.
+    for (value, rounds) in [(vec![], 100_000), (vec![b'a'], 100_000), (vec![b'a'; 64 << 10], 100)] {
+        let mut watch = Watch::new(rules).named("http");
+        for _ in 0..rounds {
+            watch.buffer("http.request_header", Forward, &value);
+        }
+        watch.complete(Forward);
+        assert!(watch.memory() < 300_000, "{}", watch.memory());
+        assert!(watch.stats().no_room > 0);
+    }
+    // Bodies of one transaction without end.
+    let mut watch = Watch::new(rules).named("http");
+    for _ in 0..100 {
+        watch.buffer("http.request_body", Forward, &[b'a'; 99_999]).buffer("http.request_body", Forward, b"");
+    }
+    assert!(watch.memory() < 600_000, "{}", watch.memory());
+    // A transaction's half, thousands of times, does not hide a whole one.
+    let mut watch = Watch::new(rules).named("http");
+    for number in 0..5_000 {
+        watch
+            .transaction(Forward, number)
+            .transaction(Reverse, number)
+            .message(Forward, &[("http.method", "GET")]);
+    }
+    watch.message(Reverse, &[("http.stat_code", "200")]);
+    assert_eq!(watch.sids(), [1]);
+    assert!(watch.memory() < 100_000, "{}", watch.memory());
+}
+
+#[test]
+fn parts_that_failed_wait_for_values_of_theirs() {
+    let rules = "alert http any any -> any any (http.request_header; content:\"abc\"; http.uri; content:\"/evil\"; sid:1;)";
+    let mut watch = Watch::new(rules).named("http");
+    watch.message(Forward, &[("http.request_header", "abc")]);
+    let before = watch.stats().verified;
+    for _ in 0..900 {
+        watch.message(Forward, &[("http.method", "GET")]);
+    }
+    assert_eq!(watch.stats().verified, before);
+    assert_eq!(watch.message(Forward, &[("http.uri", "/evil")]).sids(), [1]);
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_named() {
+    let set = set_of("alert http any any -> any any (http.uri; content:\"abc\"; ttl:5; sid:1;)");
+    let program = Program::new(&set, &[]);
+    assert!(program.unread[0].1.contains("conditions on packets"), "{}", program.unread[0].1);
+}
+
+/// A content with its modifiers.
+fn content() -> impl Strategy<Value = String> {
+    let place = prop_oneof![
+        4 => Just(String::new()),
+        1 => (0..9_u32).prop_map(|offset| format!(" offset:{offset};")),
+        1 => (3..12_u32).prop_map(|depth| format!(" depth:{depth};")),
+        2 => (-3..5_i32).prop_map(|distance| format!(" distance:{distance};")),
+        2 => (3..9_u32).prop_map(|within| format!(" within:{within};")),
+    ];
+    let not = prop_oneof![6 => Just(""), 1 => Just("!")];
+    ("[ab]{1,3}", place, not, prop_oneof![3 => Just(""), 1 => Just(" nocase;")])
+        .prop_map(|(literal, place, not, case)| format!("content:{not}\"{literal}\";{place}{case} "))
+}
+
+fn contents() -> impl Strategy<Value = String> {
+    prop::collection::vec(content(), 1..3).prop_map(|contents| {
+        // The first content of a buffer has none before it.
+        let text = contents.concat();
+        let (first, rest) = text.split_once(';').expect("it has a content");
+        let rest = rest.trim_start();
+        let is_relative = ["distance", "within"].iter().any(|name| rest.starts_with(name));
+        let rest = if is_relative { rest.split_once(';').expect("it has a value").1 } else { rest };
+        format!("{first}; {rest}")
+    })
+}
+
+/// Rules over the payload and two buffers.
+fn rules() -> impl Strategy<Value = Vec<String>> {
+    let part = |buffer: &'static str| contents().prop_map(move |contents| format!("{buffer}{contents}"));
+    let payload = part("").prop_map(|options| format!("tcp|{options}"));
+    let uri = part("http.uri; ").prop_map(|options| format!("http|{options}"));
+    let agent = part("http.user_agent; to_lowercase; ").prop_map(|options| format!("http|{options}"));
+    let two = (part("http.uri; "), part("http.user_agent; ")).prop_map(|(a, b)| format!("http|{a}{b}"));
+    let mixed = (part("pkt_data; "), part("http.uri; ")).prop_map(|(a, b)| format!("http|{a}{b}"));
+    let absent = part("http.uri; absent:or_else; ").prop_map(|options| format!("http|{options}"));
+    let sides = (part("http.uri; "), part("http.stat_code; ")).prop_map(|(a, b)| format!("http|{a}{b}"));
+    let rule = prop_oneof![3 => payload, 2 => uri, 1 => agent, 2 => two, 2 => mixed, 1 => absent, 1 => sides];
+    prop::collection::vec(rule, 1..8).prop_map(|rules| {
+        let text = |(sid, rule): (usize, String)| {
+            let (protocol, options) = rule.split_once('|').expect("it has a protocol");
+            format!("alert {protocol} any any -> any any ({options} sid:{};)", sid + 1)
+        };
+        rules.into_iter().enumerate().map(text).collect()
+    })
+}
+
+/// What happens in a flow.
+#[derive(Clone, Debug)]
+enum Happens {
+    Bytes(Direction, String),
+    Filling(Direction, usize),
+    Gap(Direction),
+    Uri(String),
+    Agent(String),
+    Code(String),
+    Completes(Direction),
+    Next,
+}
+
+fn flow() -> impl Strategy<Value = Vec<Happens>> {
+    use Happens::{Agent, Bytes, Code, Completes, Filling, Gap, Next, Uri};
+    let side = || prop_oneof![Just(Forward), Just(Reverse)];
+    let text = || "[abAB.]{0,12}";
+    let one = prop_oneof![
+        6 => (side(), text()).prop_map(|(side, text)| Bytes(side, text)),
+        1 => (side(), 2_500..2_600_usize).prop_map(|(side, length)| Filling(side, length)),
+        1 => side().prop_map(Gap),
+        3 => text().prop_map(Uri),
+        3 => text().prop_map(Agent),
+        2 => text().prop_map(Code),
+        3 => side().prop_map(Completes),
+        1 => Just(Next),
+    ];
+    prop::collection::vec(one, 0..24)
+}
+
+/// Shows a flow, its streams in pieces of at most this length, and gives the matches.
+fn found(rules: &str, flow: &[Happens], cut: usize) -> Vec<(u32, Option<u64>, Direction)> {
+    let mut watch = Watch::new(rules).named("http");
+    let mut number = 0;
+    for happens in flow {
+        match happens {
+            Happens::Bytes(side, text) => {
+                text.as_bytes().chunks(cut).for_each(|piece| _ = watch.chunk(*side, piece))
+            }
+            Happens::Filling(side, length) => {
+                vec![b'.'; *length].chunks(cut).for_each(|piece| _ = watch.chunk(*side, piece));
+            }
+            Happens::Gap(side) => _ = watch.gap(*side, 3, b""),
+            Happens::Uri(text) => _ = watch.buffer("http.uri", Forward, text.as_bytes()),
+            Happens::Agent(text) => _ = watch.buffer("http.user_agent", Forward, text.as_bytes()),
+            Happens::Code(text) => _ = watch.buffer("http.stat_code", Reverse, text.as_bytes()),
+            Happens::Completes(side) => _ = watch.complete(*side),
+            Happens::Next => {
+                number += 1;
+                watch.transaction(Forward, number).transaction(Reverse, number);
+            }
+        }
+    }
+    let found = watch.end().matches();
+    let rules = &watch.both[0].0.program().rules;
+    let shown = |one: &Match| (rules[one.rule as usize].rule().sid, one.transaction, one.direction);
+    let mut found: Vec<_> = found.iter().map(shown).collect();
+    found.sort_unstable_by_key(|(sid, transaction, side)| (*sid, *transaction, *side == Reverse));
+    found
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_500))]
+    #[test]
+    fn search_order_and_cuts_change_nothing(rules in rules(), flow in flow(), cut in 1..6_usize, turn in 0..8_usize) {
+        // Both detectors are compared for each flow.
+        let whole = found(&rules.join("\n"), &flow, 100);
+        prop_assert_eq!(&whole, &found(&rules.join("\n"), &flow, cut));
+        let mut turned = rules.clone();
+        turned.rotate_left(turn % rules.len());
+        turned.reverse();
+        prop_assert_eq!(&whole, &found(&turned.join("\n"), &flow, 100));
+    }
+}
