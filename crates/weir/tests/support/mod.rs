@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod aside;
+pub mod checks;
 pub mod configured;
 pub mod http;
 pub mod net;
