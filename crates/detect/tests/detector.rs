@@ -847,12 +847,13 @@ fn content() -> impl Strategy<Value = String> {
     let place = prop_oneof![
         4 => Just(String::new()),
         1 => (0..9_u32).prop_map(|offset| format!(" offset:{offset};")),
-        1 => (3..12_u32).prop_map(|depth| format!(" depth:{depth};")),
+        1 => (8..16_u32).prop_map(|depth| format!(" depth:{depth};")),
         2 => (-3..5_i32).prop_map(|distance| format!(" distance:{distance};")),
-        2 => (3..9_u32).prop_map(|within| format!(" within:{within};")),
+        2 => (8..14_u32).prop_map(|within| format!(" within:{within};")),
     ];
     let not = prop_oneof![6 => Just(""), 1 => Just("!")];
-    ("[ab]{1,3}", place, not, prop_oneof![3 => Just(""), 1 => Just(" nocase;")])
+    // Short literals and long ones are searched for in two ways.
+    ("[ab]{1,3}|(ab){2,4}", place, not, prop_oneof![3 => Just(""), 1 => Just(" nocase;")])
         .prop_map(|(literal, place, not, case)| format!("content:{not}\"{literal}\";{place}{case} "))
 }
 
@@ -904,7 +905,7 @@ enum Happens {
 fn flow() -> impl Strategy<Value = Vec<Happens>> {
     use Happens::{Agent, Bytes, Code, Completes, Filling, Gap, Next, Uri};
     let side = || prop_oneof![Just(Forward), Just(Reverse)];
-    let text = || "[abAB.]{0,12}";
+    let text = || "[abAB.]{0,12}|[.]{0,20}(ab){2,4}[.]{0,20}";
     let one = prop_oneof![
         6 => (side(), text()).prop_map(|(side, text)| Bytes(side, text)),
         1 => (side(), 2_500..2_600_usize).prop_map(|(side, length)| Filling(side, length)),
