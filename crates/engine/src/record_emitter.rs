@@ -33,10 +33,7 @@ pub(crate) struct RecordEmitter<'w, 't> {
 impl RecordEmitter<'_, '_> {
     /// Lets rules look at a chunk that the parser has read, and emits their alerts. `services` are the protocols of the flow.
     pub fn detect(&mut self, services: [u8; 4], chunk: &Chunk<'_>) {
-        self.with_rules(services, |detection, place| {
-            detection.complete(place, chunk.direction);
-            detection.chunk(place, chunk);
-        });
+        self.with_rules(services, |detection, place| detection.chunk(place, chunk));
     }
 
     /// Lets rules look at what is left of a flow that ends.

@@ -348,7 +348,7 @@ fn emit_failing(all: &[Checked]) {
     }
     for (group, rows) in &groups {
         let checks: usize = rows.values().map(Vec::len).sum();
-        println!("\n#### {group}: {checks}\n\n| test | sid (expected, found) | differs |\n|---|---|---|");
+        println!("\n### {group}: {checks}\n\n| test | sid (expected, found) | differs |\n|---|---|---|");
         for ((test, keys), rules) in rows {
             println!("| {test} | {} | {keys} |", rules.join(", "));
         }
