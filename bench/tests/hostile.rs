@@ -64,6 +64,7 @@ fn pass(capture: &Capture, inflation: Inflation) -> Work {
         seeds: 1_u64.into(),
         chosen: None,
         own_apps: Default::default(),
+        rules: None,
     };
     // Nothing is written: the content reaches the sink.
     let extract = [("to", "files"), ("each", "64000000"), ("files", "100000"), ("total", "4000000000")];

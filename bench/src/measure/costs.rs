@@ -45,6 +45,7 @@ fn plan(lines: usize, pool: &Pool, seed: u64) -> Result<Plan> {
         seeds: seed.into(),
         chosen: None,
         own_apps: Default::default(),
+        rules: None,
     };
     Ok(Plan::new("", specs, settings)?)
 }
