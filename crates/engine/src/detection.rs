@@ -49,8 +49,6 @@ pub(crate) struct Detection {
     held: usize,
     /// Limit of these bytes.
     limit: usize,
-    /// Number of packets of flows that had no room.
-    pub no_room: u64,
 }
 
 /// When and where something of a flow is looked at.
@@ -86,13 +84,7 @@ impl Place<'_> {
 impl Detection {
     /// A detector of these rules, with a limit of its memory in bytes.
     pub fn new(rules: &Rules, limit: usize) -> Self {
-        Self {
-            detector: Detector::new(Arc::clone(&rules.0)),
-            flows: Rows::default(),
-            held: 0,
-            limit,
-            no_room: 0,
-        }
+        Self { detector: Detector::new(Arc::clone(&rules.0)), flows: Rows::default(), held: 0, limit }
     }
 
     /// Whether streams are read beyond what their parsers want.
@@ -104,7 +96,6 @@ impl Detection {
     fn look(&mut self, row: u32, look: impl FnOnce(&mut Detector, &mut FlowState)) {
         let Some(place) = self.flows.make(row) else { return };
         if place.is_none() && self.held >= self.limit {
-            self.no_room += 1;
             return;
         }
         let watched = place.get_or_insert_default();

@@ -230,7 +230,7 @@ impl Sessions {
             held_packets: demand.held.then(|| HeldPackets::new(config.memory / 4)),
             unidentified_packets: demand.unidentified.then(|| UnidentifiedPackets::new(config.memory / 4)),
             first_bytes: demand.own_apps.clone().map(FirstBytes::new),
-            detection: demand.rules.as_ref().map(|rules| Detection::new(rules, config.memory / 4)),
+            detection: demand.rules.as_ref().map(|rules| Detection::new(rules, rules_share(config))),
             measurer: demand.measure.map(|measuring| Measurer::new(measuring, config.memory / 4)),
             asked: Asked::new(demand, config),
             since: Time::default(),
@@ -278,7 +278,8 @@ impl Sessions {
                 demand.unidentified.then(|| UnidentifiedPackets::new(self.config.memory / 4));
         }
         if self.asked.demand.rules != demand.rules {
-            self.detection = demand.rules.as_ref().map(|rules| Detection::new(rules, self.config.memory / 4));
+            self.detection =
+                demand.rules.as_ref().map(|rules| Detection::new(rules, rules_share(&self.config)));
         }
         if self.asked.demand.own_apps != demand.own_apps {
             self.first_bytes = demand.own_apps.clone().map(FirstBytes::new);
@@ -726,11 +727,16 @@ impl Sessions {
 }
 
 /// Limit of sessions and streams together, in bytes: measurements, packets of unidentified flows and packets that functions may
-/// write take a quarter each. Sessions come first.
+/// write take a quarter each, and rules an eighth. Sessions come first.
 fn limit(config: &SessionConfig, demand: &Demand) -> usize {
     let others = [demand.measure.is_some(), demand.unidentified, demand.held];
     let parts = 4 - others.into_iter().filter(|is_asked| *is_asked).count();
-    config.memory / 4 * parts
+    config.memory / 4 * parts - demand.rules.as_ref().map_or(0, |_| rules_share(config))
+}
+
+/// Limit of what rules know of flows, in bytes.
+fn rules_share(config: &SessionConfig) -> usize {
+    config.memory / 8
 }
 
 fn found(session: &Session) -> Found {

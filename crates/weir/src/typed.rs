@@ -17,13 +17,16 @@ use weir_proto::tables;
 /// Characters of a name.
 const MAX_NAME: usize = 64;
 
+/// What a run with rules answers after its summary.
+const ALERTS: &str = "alerts by rule: top alert.signature";
+
 /// The subscriptions of a command line.
 ///
 /// # Errors
 ///
 /// One of them is invalid, or an option names two files for all that matches.
 pub fn subscriptions(options: &RunOptions) -> Result<Vec<SubscriptionSpec>, String> {
-    let RunOptions { packets, extraction, logs, subscribe, .. } = options;
+    let RunOptions { packets, extraction, logs, subscribe, rules, .. } = options;
     one_alone("-w", packets.whole().map(str::to_owned))?;
     one_alone("--files", extraction.whole().map(|path| path.display().to_string()))?;
     if let Some(path) = extraction.whole().find(|path| path.to_str().is_none()) {
@@ -32,6 +35,9 @@ pub fn subscriptions(options: &RunOptions) -> Result<Vec<SubscriptionSpec>, Stri
     let mut all = Vec::new();
     for text in subscribe {
         all.push(subscription(text)?);
+    }
+    if !rules.rules.is_empty() {
+        all.push(subscription(ALERTS)?);
     }
     let files = Sequence::given(packets);
     for (file, expression) in packets.selected() {

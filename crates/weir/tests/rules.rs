@@ -169,6 +169,8 @@ fn a_run_says_how_many_rules_are_in_force() {
     let ran = weir(folder.path(), &[capture.to_str().unwrap(), "-S", "local.rules", "-n"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.stderr.contains("1 of 3 rules in force; 2 refused (1 file)"), "{}", ran.stderr);
+    // Without logs, the summary ends with the alerts.
+    assert!(ran.text().contains("\nalerts by rule\n"), "{}", ran.text());
     let ran = weir(folder.path(), &["rules", "check", "local.rules"]);
     assert_eq!(ran.code, Some(1));
     assert!(
