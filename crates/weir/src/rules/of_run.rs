@@ -5,11 +5,11 @@ use crate::cli::RuleOptions;
 use crate::exit::Exit;
 use weir_engine::Rules;
 
-/// The rules of the options of a run, with a sentence about those that are not in force; `None` without rules.
+/// The rules of the options of a run, with a sentence if some are not in force; `None` without rules.
 ///
 /// # Errors
 /// A file cannot be read, or a variable is wrong: the exit code and the reason.
-pub fn of_run(options: &RuleOptions) -> Result<Option<(Rules, String)>, (Exit, String)> {
+pub fn of_run(options: &RuleOptions) -> Result<Option<(Rules, Option<String>)>, (Exit, String)> {
     if options.rules.is_empty() {
         return Ok(None);
     }
@@ -19,9 +19,7 @@ pub fn of_run(options: &RuleOptions) -> Result<Option<(Rules, String)>, (Exit, S
         thresholds: None,
         with_switched_off: false,
     })?;
-    let mut text = read.total();
-    if read.refused() > 0 {
-        text.push_str("; `weir rules check` names the refused ones");
-    }
-    Ok(Some((Rules::new(read.program), text)))
+    let refused = read.refused() > 0;
+    let note = refused.then(|| format!("{}; `weir rules check` names the refused ones", read.total()));
+    Ok(Some((Rules::new(read.program), note)))
 }

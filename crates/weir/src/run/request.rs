@@ -76,7 +76,7 @@ pub struct Request {
     pub anon: config::Anon,
     /// The applications that the configuration describes.
     pub own_apps: Arc<OwnApps>,
-    /// The rules that look at flows, if any are given, and a sentence about those that are not in force.
+    /// The rules that look at flows, if any are given, and a sentence if some are not in force.
     pub rules: Option<Rules>,
     pub rules_note: Option<String>,
     /// The length of an interval in nanoseconds.
@@ -218,7 +218,7 @@ impl Request {
             anon: config.anon,
             own_apps: Arc::new(own_apps),
             rules,
-            rules_note,
+            rules_note: rules_note.flatten(),
             interval,
             memory,
             inflation: Inflation {
