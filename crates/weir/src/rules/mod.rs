@@ -6,7 +6,7 @@ mod keywords;
 mod of_run;
 mod stats;
 
-pub use of_run::of_run;
+pub use of_run::{OfRun, of_run};
 
 use crate::cli::{RuleFiles, RulesCommand};
 use crate::exit::{Exit, complain, print};

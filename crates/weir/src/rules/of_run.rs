@@ -5,13 +5,22 @@ use crate::cli::RuleOptions;
 use crate::exit::Exit;
 use weir_engine::Rules;
 
-/// The rules of the options of a run, with a sentence if some are not in force; `None` without rules.
+/// The rules of a run.
+#[derive(Default)]
+pub struct OfRun {
+    /// The rules that look at flows; `None` if none are given.
+    pub rules: Option<Rules>,
+    /// A sentence, if some are not in force.
+    pub note: Option<String>,
+}
+
+/// Reads the rules of the options of a run.
 ///
 /// # Errors
 /// A file cannot be read, or a variable is wrong: the exit code and the reason.
-pub fn of_run(options: &RuleOptions) -> Result<Option<(Rules, Option<String>)>, (Exit, String)> {
+pub fn of_run(options: &RuleOptions) -> Result<OfRun, (Exit, String)> {
     if options.rules.is_empty() {
-        return Ok(None);
+        return Ok(OfRun::default());
     }
     let read = files::read(&Wanted {
         paths: &options.rules,
@@ -21,5 +30,5 @@ pub fn of_run(options: &RuleOptions) -> Result<Option<(Rules, Option<String>)>, 
     })?;
     let refused = read.refused() > 0;
     let note = refused.then(|| format!("{}; `weir rules check` names the refused ones", read.total()));
-    Ok(Some((Rules::new(read.program), note)))
+    Ok(OfRun { rules: Some(Rules::new(read.program)), note })
 }

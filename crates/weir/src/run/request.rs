@@ -135,7 +135,7 @@ impl Request {
             None => Config::default(),
         };
         let own_apps = OwnApps::new(config.apps.clone()).map_err(usage)?;
-        let (rules, rules_note) = crate::rules::of_run(&options.rules)?.unzip();
+        let crate::rules::OfRun { rules, note: rules_note } = crate::rules::of_run(&options.rules)?;
         let logs = logs(options, &config);
         let (files, mut expression) = words(&options.words, &options.after_dashes);
         if let Some(path) = &options.expression_file {
@@ -218,7 +218,7 @@ impl Request {
             anon: config.anon,
             own_apps: Arc::new(own_apps),
             rules,
-            rules_note: rules_note.flatten(),
+            rules_note,
             interval,
             memory,
             inflation: Inflation {
