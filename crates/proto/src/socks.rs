@@ -398,10 +398,7 @@ impl Parser for Socks {
         out.more(self.held.get(side).map_or(0, Vec::len));
         // A message of the other side may have waited for this one.
         if self.held.get(1 - side).is_some_and(Vec::is_empty) {
-            out.rest(match chunk.direction {
-                Direction::Forward => Direction::Reverse,
-                Direction::Reverse => Direction::Forward,
-            });
+            out.rest(chunk.direction.opposite());
         }
         let is_asked = self.next[0] == Next::Done && matches!(self.command, CONNECT | BIND);
         if is_asked && !std::mem::replace(&mut self.is_tunnel, true) {

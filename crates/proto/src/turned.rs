@@ -20,16 +20,9 @@ pub(crate) fn setup(flow_ref: &Setup) -> Setup {
     Setup { initiator: flow_ref.responder, responder: flow_ref.initiator, ..flow_ref.clone() }
 }
 
-fn other(side: Direction) -> Direction {
-    match side {
-        Direction::Forward => Direction::Reverse,
-        Direction::Reverse => Direction::Forward,
-    }
-}
-
 impl Parser for Turned {
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
-        self.0.chunk(&Chunk { direction: other(chunk.direction), ..*chunk }, &mut Turning(out))
+        self.0.chunk(&Chunk { direction: chunk.direction.opposite(), ..*chunk }, &mut Turning(out))
     }
 
     fn end(&mut self, time: Time, out: &mut dyn Out) {
@@ -83,15 +76,15 @@ impl Out for Turning<'_> {
     }
 
     fn buffer(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {
-        self.0.buffer(buffer, other(side), bytes);
+        self.0.buffer(buffer, side.opposite(), bytes);
     }
 
     fn transaction(&mut self, side: Direction, number: u64) {
-        self.0.transaction(other(side), number);
+        self.0.transaction(side.opposite(), number);
     }
 
     fn side_is_complete(&mut self, side: Direction) {
-        self.0.side_is_complete(other(side));
+        self.0.side_is_complete(side.opposite());
     }
 
     fn expect(&mut self, expected: Expected) {
@@ -127,7 +120,7 @@ impl Out for Turning<'_> {
     }
 
     fn rest(&mut self, side: Direction) -> Span {
-        self.0.rest(other(side)).turned()
+        self.0.rest(side.opposite()).turned()
     }
 
     fn here(&self) -> Span {
@@ -152,10 +145,9 @@ mod tests {
 
     /// The conversation as it is when its server is taken for the initiator.
     fn turned(talk: &Talk) -> Talk {
-        let other = |side: &Direction| super::other(*side);
         let turns = talk.turns.iter().map(|turn| match turn {
-            Turn::Data(side, data) => Turn::Data(other(side), data.clone()),
-            Turn::Gap(side, bytes) => Turn::Gap(other(side), *bytes),
+            Turn::Data(side, data) => Turn::Data(side.opposite(), data.clone()),
+            Turn::Gap(side, bytes) => Turn::Gap(side.opposite(), *bytes),
         });
         Talk { turns: turns.collect(), ports: [talk.ports[1], talk.ports[0]], ..talk.clone() }
     }
@@ -184,7 +176,7 @@ mod tests {
                     assert_eq!(found.content, expected.content);
                     for (record, straight) in found.records.iter().zip(&expected.records) {
                         for side in [Direction::Forward, Direction::Reverse] {
-                            assert_eq!(record.at.of(side), straight.at.of(super::other(side)), "{case}");
+                            assert_eq!(record.at.of(side), straight.at.of(side.opposite()), "{case}");
                         }
                         let named = ["reverse", "is_orig"].into_iter().filter(|name| {
                             matches!(record.table.name, "anomaly" | "files")

@@ -127,13 +127,9 @@ impl Streams {
             Direction::Forward => (forward, reverse),
             Direction::Reverse => (reverse, forward),
         };
-        let opposite = match segment.direction {
-            Direction::Forward => Direction::Reverse,
-            Direction::Reverse => Direction::Forward,
-        };
         let mut work = Work {
             time: segment.time,
-            direction: opposite,
+            direction: segment.direction.opposite(),
             policy: self.config.overlap,
             stats: &mut self.stats,
             emit: &mut emit,

@@ -135,7 +135,7 @@ impl Handshake {
                 }
                 2 => {
                     if is_first && direction == self.client {
-                        self.client = other(direction);
+                        self.client = direction.opposite();
                     }
                     let answer = ServerHello::parse(message.body);
                     is_retry = answer.as_ref().is_some_and(|answer| answer.retry);
@@ -531,13 +531,6 @@ struct Leaf {
 /// Whether a version encrypts everything after the hellos: TLS 1.3, its drafts and experiments.
 fn is_new(version: u16) -> bool {
     version == names::TLS13 || version == 0xfefc || matches!(version >> 8, 0x7e | 0x7f | 0xfb)
-}
-
-fn other(direction: Direction) -> Direction {
-    match direction {
-        Direction::Forward => Direction::Reverse,
-        Direction::Reverse => Direction::Forward,
-    }
 }
 
 /// The bytes after a length of three bytes.
