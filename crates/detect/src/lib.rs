@@ -36,6 +36,7 @@ mod config;
 mod content;
 mod detector;
 mod fault;
+mod finder;
 mod header;
 mod keyword;
 mod nearest;

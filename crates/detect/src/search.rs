@@ -23,8 +23,10 @@ const GRAM: usize = 4;
 /// The steps, and the least length of the literals that are found by them.
 const STEPS: [(usize, usize); 4] = [(8, 11), (4, 7), (2, 5), (1, 4)];
 
-/// Bits of a bitmap's number of bits: 2^17 of them take 16 KiB, half of a first-level cache.
-const BITS: u32 = 17;
+/// A bitmap has at most 2^17 bits: they take 16 KiB, half of a first-level cache.
+const MOST_BITS: u32 = 17;
+/// Bits of a bitmap for each gram, as a power of two: one of 64 other grams passes.
+const BITS_OF_A_GRAM: u32 = 6;
 
 /// A search for literals, made once.
 #[derive(Debug)]
@@ -58,6 +60,8 @@ impl Owned {
 struct Class {
     step: usize,
     bitmap: Box<[u64]>,
+    /// A gram's bit is its hash, shifted by this.
+    shift: u32,
     table: Table,
 }
 
@@ -86,6 +90,11 @@ fn folded(gram: u32) -> u32 {
     gram | 0x2020_2020
 }
 
+/// Up to eight bytes as a number, little-endian, letters of ASCII folded to lower case as in grams.
+pub(crate) fn folded_word(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(byte | 0x20))
+}
+
 #[inline]
 fn hash(gram: u32) -> u32 {
     gram.wrapping_mul(0x9e37_79b1)
@@ -100,19 +109,22 @@ fn gram(text: &[u8], at: usize) -> Option<u32> {
 
 impl Class {
     fn new(step: usize, literals: &[(u32, &[u8])]) -> Self {
-        let mut bitmap = vec![0_u64; 1 << (BITS - 6)].into_boxed_slice();
+        let grams = (literals.len() * step).max(1) as u32;
+        let bits = (grams.next_power_of_two().ilog2() + BITS_OF_A_GRAM).clamp(9, MOST_BITS);
+        let shift = u32::BITS - bits;
+        let mut bitmap = vec![0_u64; 1 << (bits - 6)].into_boxed_slice();
         let mut entries = Vec::with_capacity(literals.len() * step);
         for (literal, bytes) in literals {
             for offset in 0..step {
                 let Some(gram) = gram(bytes, offset) else { continue };
                 entries.push(Entry { gram, literal: *literal, offset: offset as u32 });
-                let bit = hash(gram) >> (32 - BITS);
+                let bit = hash(gram) >> shift;
                 if let Some(word) = bitmap.get_mut((bit / 64) as usize) {
                     *word |= 1 << (bit % 64);
                 }
             }
         }
-        Self { step, bitmap, table: Table::new(entries) }
+        Self { step, bitmap, shift, table: Table::new(entries) }
     }
 
     fn find(&self, literals: &[Owned], text: &[u8], found: &mut impl FnMut(usize, usize)) {
@@ -138,7 +150,7 @@ impl Class {
 
     #[inline]
     fn may_have(&self, gram: u32) -> bool {
-        let bit = hash(gram) >> (32 - BITS);
+        let bit = hash(gram) >> self.shift;
         self.bitmap.get((bit / 64) as usize).is_some_and(|word| word >> (bit % 64) & 1 == 1)
     }
 }

@@ -850,6 +850,8 @@ fn content() -> impl Strategy<Value = String> {
         1 => (8..16_u32).prop_map(|depth| format!(" depth:{depth};")),
         2 => (-3..5_i32).prop_map(|distance| format!(" distance:{distance};")),
         2 => (8..14_u32).prop_map(|within| format!(" within:{within};")),
+        1 => Just(" startswith;".to_owned()),
+        1 => Just(" endswith;".to_owned()),
     ];
     let not = prop_oneof![6 => Just(""), 1 => Just("!")];
     // Short literals and long ones are searched for in two ways.
@@ -880,10 +882,19 @@ fn rules() -> impl Strategy<Value = Vec<String>> {
     let absent = part("http.uri; absent:or_else; ").prop_map(|options| format!("http|{options}"));
     let sides = (part("http.uri; "), part("http.stat_code; ")).prop_map(|(a, b)| format!("http|{a}{b}"));
     let rule = prop_oneof![3 => payload, 2 => uri, 1 => agent, 2 => two, 2 => mixed, 1 => absent, 1 => sides];
-    prop::collection::vec(rule, 1..8).prop_map(|rules| {
-        let text = |(sid, rule): (usize, String)| {
+    // Payload is searched for what the ports of a flow allow.
+    let ports = prop_oneof![
+        4 => Just("any any -> any any"),
+        1 => Just("any any -> any 80"),
+        1 => Just("any 80 -> any any"),
+        1 => Just("any any <> any 80"),
+        1 => Just("any any -> any !80"),
+        1 => Just("any 1024: -> any [80,443]"),
+    ];
+    prop::collection::vec((ports, rule), 1..8).prop_map(|rules| {
+        let text = |(sid, (ports, rule)): (usize, (&str, String))| {
             let (protocol, options) = rule.split_once('|').expect("it has a protocol");
-            format!("alert {protocol} any any -> any any ({options} sid:{};)", sid + 1)
+            format!("alert {protocol} {ports} ({options} sid:{};)", sid + 1)
         };
         rules.into_iter().enumerate().map(text).collect()
     })

@@ -4,9 +4,12 @@
 //! flow. The worker shows packets, then the bytes of streams and what parsers emit; the detector gives matches.
 
 mod flow_state;
+mod groups;
+mod handle;
 mod limits;
 mod packet;
 mod program;
+mod view;
 
 pub use flow_state::FlowState;
 pub use packet::Seen;
@@ -21,10 +24,12 @@ use crate::rule::{BufferTests, Rule, Test};
 use crate::transform::Transform;
 use crate::verify::{Memory, Verdict, verify};
 use flow_state::{Candidate, Messages, Tried, Window, at};
+use groups::{Group, Met};
 use limits::Limits;
 use program::{About, Part, Source, class_of, direction, is_firm, sources};
 use std::net::IpAddr;
 use std::sync::Arc;
+use view::View;
 use weir_proto::PROTOCOLS;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -125,6 +130,7 @@ pub struct Detector {
     found: Vec<u32>,
     /// Matches since they were taken.
     matches: Vec<Match>,
+    groups: Met,
     /// Whether a rule lets the packet pass that is looked at.
     is_packet_passed: bool,
     limits: Limits,
@@ -139,6 +145,7 @@ impl Detector {
             memory: Memory::default(),
             found: Vec::new(),
             matches: Vec::new(),
+            groups: Met::default(),
             is_packet_passed: false,
             limits: Limits::default(),
             stats: DetectorStats::default(),
@@ -179,10 +186,9 @@ impl Detector {
         let mut found = std::mem::take(&mut self.found);
         if !payload.is_empty() {
             let source = Source::Packets(class_of(moment.ip_proto), moment.direction);
-            for view in program.views(source) {
-                let bytes = Transform::all(&view.transforms, payload);
-                view.find(&bytes, |part| found.push(part));
-            }
+            let group = group_of(&program, &mut self.groups, state, moment);
+            let views = group.map_or(&[][..], |group| &group.packets);
+            find(&program, views, source, moment, (payload, true), &mut found);
         }
         let side = at(moment.direction);
         let fitting = state.fitting.get_mut(side).and_then(Option::take).unwrap_or_else(|| {
@@ -280,10 +286,10 @@ impl Detector {
         if !state.is_passed {
             let program = Arc::clone(&self.program);
             let mut found = std::mem::take(&mut self.found);
-            for view in program.views(Source::Streams(moment.direction)) {
-                let bytes = Transform::all(&view.transforms, &window.bytes);
-                view.find(&bytes, |part| found.push(part));
-            }
+            let group = group_of(&program, &mut self.groups, state, moment);
+            let views = group.map_or(&[][..], |group| &group.streams);
+            let text = (&*window.bytes, window.offset == 0);
+            find(&program, views, Source::Streams(moment.direction), moment, text, &mut found);
             in_order(&mut found);
             for part in found.drain(..) {
                 let Some(one) = program.parts.get(part as usize) else { continue };
@@ -405,7 +411,7 @@ impl Detector {
             }
             for view in program.views(Source::Buffer(name, moment.direction)) {
                 let bytes = Transform::all(&view.transforms, value);
-                view.find(&bytes, |part| found.push(part));
+                view.find(&bytes, true, |part| found.push(part));
             }
         }
         in_order(&mut found);
@@ -584,6 +590,40 @@ impl Detector {
             let direction = moment.direction;
             self.matches.push(Match { rule: number, transaction, direction, matched_in, protocol });
         }
+    }
+}
+
+/// The group of rules that payload of the sending side has.
+fn group_of<'m>(
+    program: &Program,
+    met: &'m mut Met,
+    state: &mut FlowState,
+    moment: &Moment<'_>,
+) -> Option<&'m Group> {
+    let place = state.groups.get_mut(at(moment.direction))?;
+    let number = *place.get_or_insert_with(|| {
+        let has_ports = matches!(moment.ip_proto, 6 | 17);
+        let ports = has_ports.then(|| (moment.sender().1, moment.receiver().1));
+        met.number(program, class_of(moment.ip_proto), moment.direction, ports)
+    });
+    met.group(number?)
+}
+
+/// Finds parts in payload: in the views of its flow's group, and in those of the protocols of the flow. A text is bytes, and whether
+/// they are from the beginning.
+fn find(
+    program: &Program,
+    of_group: &[View],
+    source: Source,
+    moment: &Moment<'_>,
+    (text, is_from_beginning): (&[u8], bool),
+    found: &mut Vec<u32>,
+) {
+    let protocols = moment.protocols.into_iter().filter(|place| *place != 0);
+    let of_protocols = protocols.flat_map(|place| program.views_of(source, place));
+    for view in of_group.iter().chain(of_protocols) {
+        let bytes = Transform::all(&view.transforms, text);
+        view.find(&bytes, is_from_beginning, |part| found.push(part));
     }
 }
 

@@ -4,18 +4,19 @@
 //! Each part is found by a literal of it that is searched for in one buffer together with those of all other rules; only what is
 //! found so is verified. A part without such a literal is verified wherever its buffers are.
 
+use super::groups::{Collected, Groups};
+use super::handle::handle;
 use super::packet::is_of_packet;
+use super::view::View;
 use crate::buffer::{Origin, RuleBuffer, Sides};
 use crate::condition::Condition;
 use crate::config::Class;
-use crate::content::{Content, FastPattern};
+use crate::content::Content;
 use crate::header::{Action, Way};
 use crate::protocol::Selects;
 use crate::rule::{BufferTests, Rule, Test};
 use crate::ruleset::{LoadedRule, Ruleset};
-use crate::search::{Literal, Search};
 use crate::state::{BitAction, Side};
-use crate::transform::Transform;
 use std::collections::{HashMap, HashSet};
 use weir_proto::PROTOCOLS;
 use weir_wire::Direction;
@@ -74,26 +75,6 @@ impl ProgramRule {
     }
 }
 
-/// A buffer with what is done to it first, and the parts that are found in it.
-#[derive(Debug)]
-pub(super) struct View {
-    pub transforms: Box<[Transform]>,
-    search: Search,
-    /// The part of each literal.
-    parts: Box<[u32]>,
-    /// Parts without a literal, which are verified for each value.
-    always: Box<[u32]>,
-}
-
-impl View {
-    /// Calls `found` with each part that the bytes may fulfil, some repeatedly.
-    pub fn find(&self, bytes: &[u8], mut found: impl FnMut(u32)) {
-        self.always.iter().for_each(|part| found(*part));
-        self.search
-            .find(bytes, |literal, _| self.parts.get(literal).into_iter().for_each(|part| found(*part)));
-    }
-}
-
 /// Where a view's bytes come from.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Source {
@@ -112,6 +93,10 @@ pub struct Program {
     pub rules: Vec<ProgramRule>,
     pub(super) parts: Vec<Part>,
     views: HashMap<Source, Vec<View>>,
+    /// What is searched for in payload if the flow has a protocol, by its place in [`PROTOCOLS`] from 1.
+    of_protocols: HashMap<(Source, u8), Vec<View>>,
+    /// What else is searched for in payload, by the class of packets and the side.
+    groups: HashMap<(u8, Direction), Groups>,
     /// Parts that no literal finds and that are about a packet: those of rules of addresses alone, by the protocol of IP, and of all.
     pub(super) of_packets: Box<[u32]>,
     /// Rules that are not in force because something that they ask for is not read yet, each with the reason.
@@ -120,6 +105,9 @@ pub struct Program {
     /// The place in [`PROTOCOLS`] from 1 of the protocol of each buffer that the rules read.
     protocols: HashMap<&'static str, u8>,
 }
+
+/// Number of TCP.
+const TCP: u8 = 6;
 
 /// The protocol classes of packets' payload.
 pub(super) fn class_of(ip_proto: u8) -> u8 {
@@ -215,31 +203,9 @@ fn side_of(rule: &Rule, buffer: &RuleBuffer) -> Option<Direction> {
     }
 }
 
-/// How good a literal finds its rule: a greater number is better.
-fn worth(content: &Content) -> (bool, usize) {
-    (content.fast_pattern != FastPattern::Unsaid, content.bytes.len())
-}
-
 /// Whether a buffer must be there. One that may be absent need not.
 pub(super) fn is_firm(of: &BufferTests) -> bool {
     !of.tests.iter().any(|test| matches!(test, Test::Absent { .. }))
-}
-
-/// The literal that finds a part: its tests, and the bytes.
-fn handle<'r>(rule: &'r Rule, tests: &[u16]) -> Option<(&'r BufferTests, Literal<'r>)> {
-    let of_part = tests.iter().filter_map(|at| rule.buffers.get(usize::from(*at)));
-    let contents = of_part.filter(|of| is_firm(of) && of.buffer.origin != Origin::Header).flat_map(|of| {
-        of.tests.iter().filter_map(move |test| match test {
-            Test::Content(content) if !content.is_negated => Some((of, content)),
-            _ => None,
-        })
-    });
-    let (of, content) = contents.max_by_key(|(_, content)| worth(content))?;
-    let bytes = match content.fast_pattern {
-        FastPattern::Part(from, length) => content.bytes.get(from..from + length).unwrap_or(&content.bytes),
-        _ => &content.bytes,
-    };
-    Some((of, Literal { bytes, ignores_case: content.ignores_case }))
 }
 
 /// What a part is about, and the positions of its tests in [`Rule::buffers`].
@@ -325,15 +291,6 @@ fn order(rule: &Rule, of_class: Option<u8>) -> (Action, u8, u8, u32, u32) {
     (rule.header.action, bits, priority, rule.gid, rule.sid)
 }
 
-/// A view while it is collected.
-#[derive(Default)]
-struct Collected<'r> {
-    transforms: &'r [Transform],
-    /// Each literal, and the part that it finds.
-    literals: Vec<(Literal<'r>, u32)>,
-    always: Vec<u32>,
-}
-
 /// How a program is made.
 struct Making {
     /// Whether literals are searched for.
@@ -350,7 +307,8 @@ impl Making {
             order(&loaded.rule, class.map(|class| class.priority))
         });
         let mut names: HashMap<&str, u32> = HashMap::new();
-        let mut views: HashMap<Source, Vec<Collected<'_>>> = HashMap::new();
+        let mut found_in: HashMap<(Source, Option<u8>), Vec<u32>> = HashMap::new();
+        let mut groups: HashMap<(u8, Direction), Collected> = HashMap::new();
         let mut of_packets = Vec::new();
         for loaded in rules {
             let rule: &Rule = &loaded.rule;
@@ -389,15 +347,13 @@ impl Making {
                     .position(|of| of.buffer.origin == Origin::Decoded)
                     .map(|at| at as u16),
             });
+            let has_parts = parts.len() > 1 && !is_alternative;
             for (about, tests) in parts {
                 let part = program.parts.len() as u32;
                 program.reads_streams |= about == About::Stream;
                 let of_part = || tests.iter().filter_map(|at| rule.buffers.get(usize::from(*at)));
-                let (of, literal) = match handle(rule, &tests) {
-                    Some((of, literal)) => (Some(of), self.searches.then_some(literal)),
-                    // Any buffer that must be there makes it a candidate.
-                    None => (of_part().find(|of| is_firm(of)), None),
-                };
+                let found_by = handle(rule, &tests).map(|handle| handle.of);
+                let of = found_by.or_else(|| of_part().find(|of| is_firm(of)));
                 let view_sources = match (about, of) {
                     (About::Messages(side), None) => of_message(side, of_part()),
                     _ => sources_of(rule, about, of),
@@ -406,35 +362,36 @@ impl Making {
                     of_packets.push(part);
                 }
                 for source in view_sources {
-                    let transforms = of.map_or(&[][..], |of| &of.transforms);
-                    let of_source = views.entry(source).or_default();
-                    let known = of_source.iter().position(|view| view.transforms == transforms);
-                    let place = known.unwrap_or(of_source.len());
-                    if known.is_none() {
-                        of_source.push(Collected { transforms, ..Collected::default() });
-                    }
-                    let Some(view) = of_source.get_mut(place) else { continue };
-                    match literal {
-                        Some(literal) => view.literals.push((literal, part)),
-                        None => view.always.push(part),
-                    }
+                    let protocol = protocol.filter(|_| self.searches);
+                    let kind = match source {
+                        Source::Packets(class, side) if protocol.is_none() => (class, side),
+                        Source::Streams(side) if protocol.is_none() => (TCP, side),
+                        Source::Buffer(..) => {
+                            found_in.entry((source, None)).or_default().push(part);
+                            continue;
+                        }
+                        Source::Packets(..) | Source::Streams(_) => {
+                            found_in.entry((source, protocol)).or_default().push(part);
+                            continue;
+                        }
+                    };
+                    let is_stream = matches!(source, Source::Streams(_));
+                    let is_both_ways = has_parts && rule.flow.side.is_none();
+                    groups.entry(kind).or_default().add(&rule.header, is_both_ways, is_stream, part);
                 }
                 program.parts.push(Part { rule: number, about, tests });
             }
         }
         program.of_packets = of_packets.into();
-        for (source, collected) in views {
-            let made = collected.into_iter().map(|Collected { transforms, literals, always }| {
-                let (literals, parts): (Vec<_>, Vec<_>) = literals.into_iter().unzip();
-                View {
-                    transforms: transforms.into(),
-                    search: Search::new(&literals),
-                    parts: parts.into(),
-                    always: always.into(),
-                }
-            });
-            program.views.insert(source, made.collect());
+        for ((source, protocol), parts) in found_in {
+            let views = View::of(&program.rules, &program.parts, &parts, self.searches);
+            match protocol {
+                None => program.views.insert(source, views),
+                Some(protocol) => program.of_protocols.insert((source, protocol), views),
+            };
         }
+        program.groups =
+            groups.into_iter().map(|(kind, collected)| (kind, collected.groups(self.searches))).collect();
         program.protocols = program
             .buffers()
             .into_iter()
@@ -470,6 +427,16 @@ impl Program {
     /// The views of a source.
     pub(super) fn views(&self, source: Source) -> &[View] {
         self.views.get(&source).map_or(&[], Vec::as_slice)
+    }
+
+    /// The views of payload of flows that have a protocol, by its place in [`PROTOCOLS`] from 1.
+    pub(super) fn views_of(&self, source: Source, protocol: u8) -> &[View] {
+        self.of_protocols.get(&(source, protocol)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The groups of what payload is searched for that one side sends in packets of a class.
+    pub(super) fn groups(&self, class: u8, side: Direction) -> Option<&Groups> {
+        self.groups.get(&(class, side))
     }
 
     /// The place in [`PROTOCOLS`] from 1 of the protocol of a buffer that the rules read.
