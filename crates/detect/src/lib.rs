@@ -24,7 +24,7 @@
 //! assert_eq!((set.refusals[0].origin.line, set.refusals[0].origin.column), (2, 31));
 //! ```
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

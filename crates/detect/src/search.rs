@@ -1,12 +1,20 @@
 //! A search for many literals at once.
 //!
-//! A literal of at least four bytes is found by four of its bytes (a gram), letters of ASCII folded to lower case. Long literals have several
+//! Many literals are found by four of their bytes (a gram), letters of ASCII folded to lower case. Long literals have several
 //! grams, one for each of the next places, so that the text is looked at in steps: of 8 bytes for literals of 11 bytes and more,
 //! of 4 from 7 bytes on, of 2 from 5 bytes on. A gram of the text is looked up in a bitmap, which has most of the work; what passes goes to a table
 //! by the gram, and there the literal is compared. Literals of one to three bytes have a bitmap of their own.
 //!
+//! Few literals, and those of fewer than seven bytes if they are not many, are found by a filter that compares four bytes of each
+//! with 32 places of the text at a time (`shuffle`).
+//!
 //! Text without grams of literals costs a load, a hash and a test of a bit for each step. The time for a text is in proportion to its
 //! length, and to the number of its places that have a gram of a literal.
+
+mod shuffle;
+
+use shuffle::{COMPARED, Compared, Shuffle};
+use std::ops::Range;
 
 /// A literal to find.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,8 +28,17 @@ pub struct Literal<'a> {
 /// Bytes of a gram.
 const GRAM: usize = 4;
 
-/// The steps, and the least length of the literals that are found by them.
-const STEPS: [(usize, usize); 4] = [(8, 11), (4, 7), (2, 5), (1, 4)];
+/// The least lengths of literals that are found in steps of 8, 4 and 2 bytes.
+const LEAST_OF_8: usize = 8 + GRAM - 1;
+const LEAST_OF_4: usize = 4 + GRAM - 1;
+const LEAST_OF_2: usize = 2 + GRAM - 1;
+
+/// Maximum number of literals for steps of 8 or 4 bytes that a filter costs less for.
+const FEW: usize = 32;
+/// Maximum number of shorter literals that filters cost less for than steps of 2 bytes and less.
+const MOST_FILTERED: usize = 160;
+/// Literals of a filter: five of a bucket, of which few pass by chance.
+const FILTERED: usize = 40;
 
 /// A bitmap has at most 2^17 bits: they take 16 KiB, half of a first-level cache.
 const MOST_BITS: u32 = 17;
@@ -34,6 +51,7 @@ pub struct Search {
     literals: Vec<Owned>,
     classes: Vec<Class>,
     short: Option<Short>,
+    filters: Vec<Filter>,
 }
 
 /// A literal with its folded bytes.
@@ -262,33 +280,117 @@ fn cases(byte: u8, ignores_case: bool) -> impl Iterator<Item = u8> {
     std::iter::once(byte).chain((ignores_case && other != byte).then_some(other))
 }
 
+/// Few literals, found by a filter for four bytes of each.
+#[derive(Debug)]
+struct Filter {
+    shuffle: Shuffle,
+    /// The literals by their numbers in the filter, and where in them the bytes are that are compared.
+    literals: Box<[(u32, usize)]>,
+}
+
+/// How seldom a byte is in traffic, roughly: text and zeros are common.
+fn rarity(byte: u8) -> u32 {
+    match byte {
+        0
+        | b' '
+        | b'a'
+        | b'c'..=b'e'
+        | b'h'
+        | b'i'
+        | b'l'
+        | b'n'..=b'p'
+        | b'r'..=b'u'
+        | b'/'
+        | b'.'
+        | b'=' => 0,
+        b'a'..=b'z' | b'0'..=b'9' | b'\r' | b'\n' | b'-' | b':' | u8::MAX => 1,
+        b'!'..=b'~' => 2,
+        _ => 3,
+    }
+}
+
+impl Filter {
+    /// Filters for literals, each of some of them.
+    fn all(literals: &mut [(u32, &Owned)]) -> Vec<Self> {
+        literals.sort_unstable_by_key(|(number, literal)| (&literal.bytes, *number));
+        literals.chunks(FILTERED).map(Self::new).collect()
+    }
+
+    fn new(literals: &[(u32, &Owned)]) -> Self {
+        let rarest = |bytes: &[u8]| {
+            let windows = bytes.windows(COMPARED).enumerate();
+            let sum = |window: &[u8]| window.iter().map(|byte| rarity(*byte)).sum::<u32>();
+            // The first one of those that are equally rare.
+            windows.rev().max_by_key(|(_, window)| sum(window)).map_or(0, |(at, _)| at)
+        };
+        let places: Box<[(u32, usize)]> =
+            literals.iter().map(|(number, literal)| (*number, rarest(&literal.bytes))).collect();
+        let compared = (0..).zip(literals.iter().zip(&places)).map(|(number, ((_, literal), (_, from)))| {
+            let rest = literal.bytes.get(*from..).unwrap_or_default();
+            let bytes = rest.get(..COMPARED).unwrap_or(rest);
+            Compared { bytes, ignores_case: literal.ignores_case, number }
+        });
+        Self { shuffle: Shuffle::new(compared.collect()), literals: places }
+    }
+
+    fn find(&self, literals: &[Owned], text: &[u8], found: &mut impl FnMut(usize, usize)) {
+        self.shuffle.find(text, |number, at| {
+            let Some((literal, from)) = self.literals.get(number as usize) else { return };
+            if let Some(start) = at.checked_sub(*from)
+                && literals.get(*literal as usize).is_some_and(|literal| literal.is_at(text, start))
+            {
+                found(*literal as usize, start);
+            }
+        });
+    }
+}
+
 impl Search {
     /// A search for literals. Empty ones are never found.
     pub fn new(literals: &[Literal<'_>]) -> Self {
         let owned =
             |literal: &Literal<'_>| Owned { bytes: literal.bytes.into(), ignores_case: literal.ignores_case };
         let literals: Vec<Owned> = literals.iter().map(owned).collect();
-        let numbered = || literals.iter().enumerate().map(|(position, literal)| (position as u32, literal));
-        let mut classes = Vec::new();
-        let mut below = usize::MAX;
-        for (step, least) in STEPS {
-            let of_class = numbered().filter(|(_, literal)| (least..below).contains(&literal.bytes.len()));
-            let of_class: Vec<(u32, &[u8])> =
-                of_class.map(|(position, literal)| (position, &*literal.bytes)).collect();
-            if !of_class.is_empty() {
-                classes.push(Class::new(step, &of_class));
-            }
-            below = least;
+        let of = |lengths: Range<usize>| -> Vec<(u32, &Owned)> {
+            let numbered = (0..).zip(&literals);
+            numbered.filter(|(_, literal)| lengths.contains(&literal.bytes.len())).collect()
+        };
+        let mut filtered = Vec::new();
+        let mut in_steps: Vec<(usize, Range<usize>)> = Vec::new();
+        let mut short = None;
+        let [all, longer] = [of(LEAST_OF_4..usize::MAX).len(), of(LEAST_OF_8..usize::MAX).len()];
+        if all <= FEW {
+            filtered.extend(of(LEAST_OF_4..usize::MAX));
+        } else if all - longer <= FEW {
+            filtered.extend(of(LEAST_OF_4..LEAST_OF_8));
+            in_steps.push((8, LEAST_OF_8..usize::MAX));
+        } else {
+            // One look at all of them in shorter steps costs less than two.
+            in_steps.push((4, LEAST_OF_4..usize::MAX));
         }
-        let short: Vec<_> = numbered().filter(|(_, literal)| literal.bytes.len() < GRAM).collect();
-        let short = (!short.is_empty()).then(|| Short::new(&short));
-        Self { literals, classes, short }
+        if of(1..LEAST_OF_4).len() <= MOST_FILTERED {
+            filtered.extend(of(1..LEAST_OF_4));
+        } else {
+            in_steps.extend([(2, LEAST_OF_2..LEAST_OF_4), (1, GRAM..LEAST_OF_2)]);
+            short = Some(of(1..GRAM)).filter(|of| !of.is_empty()).map(|of| Short::new(&of));
+        }
+        let filters = Filter::all(&mut filtered);
+        let class = |(step, lengths): (usize, Range<usize>)| {
+            let of: Vec<(u32, &[u8])> =
+                of(lengths).into_iter().map(|(number, literal)| (number, &*literal.bytes)).collect();
+            (!of.is_empty()).then(|| Class::new(step, &of))
+        };
+        let classes = in_steps.into_iter().filter_map(class).collect();
+        Self { literals, classes, short, filters }
     }
 
     /// Calls `found` with each literal, by its position, and each place of it in the text. The order of calls is not defined.
     pub fn find(&self, text: &[u8], mut found: impl FnMut(usize, usize)) {
         for class in &self.classes {
             class.find(&self.literals, text, &mut found);
+        }
+        for filter in &self.filters {
+            filter.find(&self.literals, text, &mut found);
         }
         if let Some(short) = &self.short {
             short.find(&self.literals, text, &mut found);
@@ -303,11 +405,15 @@ impl Search {
             let table = size_of_val(&*class.table.starts) + size_of_val(&*class.table.entries);
             size_of_val(&*class.bitmap) + table
         };
+        let of_filter = |filter: &Filter| filter.shuffle.memory() + size_of_val(&*filter.literals);
         let short = self.short.as_ref().map_or(0, |short| {
             size_of_val(&*short.bitmap)
                 + short.by_first.iter().map(|positions| 24 + positions.capacity() * 4).sum::<usize>()
         });
-        literals + self.classes.iter().map(of_class).sum::<usize>() + short
+        literals
+            + self.classes.iter().map(of_class).sum::<usize>()
+            + self.filters.iter().map(of_filter).sum::<usize>()
+            + short
     }
 }
 
