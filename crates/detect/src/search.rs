@@ -13,7 +13,7 @@
 
 mod shuffle;
 
-use shuffle::{COMPARED, Compared, Shuffle};
+use shuffle::{COMPARED, Compared, Shuffle, cases};
 use std::ops::Range;
 
 /// A literal to find.
@@ -272,12 +272,6 @@ impl Short {
             }
         }
     }
-}
-
-/// A byte, and its other case where that counts.
-fn cases(byte: u8, ignores_case: bool) -> impl Iterator<Item = u8> {
-    let other = if byte.is_ascii_lowercase() { byte.to_ascii_uppercase() } else { byte.to_ascii_lowercase() };
-    std::iter::once(byte).chain((ignores_case && other != byte).then_some(other))
 }
 
 /// Few literals, found by a filter for four bytes of each.

@@ -4,7 +4,7 @@
 //! fall into classes that no rule tells apart; flows of equal classes share what they have. It is made when the first of them
 //! comes, since most pairs of classes never do.
 
-use super::program::{Part, Program, ProgramRule};
+use super::part::{Part, ProgramRule};
 use super::view::View;
 use crate::header::{Header, Way};
 use crate::sets::PortSet;
@@ -109,7 +109,7 @@ impl Groups {
     }
 
     /// The group of packets from one port to another. Without ports, packets have the parts of all rules.
-    fn group(&self, rules: &[ProgramRule], parts: &[Part], ports: Option<(u16, u16)>) -> Arc<Group> {
+    pub fn group(&self, rules: &[ProgramRule], parts: &[Part], ports: Option<(u16, u16)>) -> Arc<Group> {
         let numbered = (0..).zip(&self.buckets);
         let fits = |(_, (bucket, _)): &(u32, &(Ports, Bucket))| match ports {
             Some((from, to)) if self.searches => bucket.have(from, to),
@@ -158,20 +158,20 @@ pub(super) struct Met {
 
 impl Met {
     /// The number of the group of payload that one side sends in packets of a class, from a port to another if there are ports.
+    /// `make` makes it.
     pub fn number(
         &mut self,
-        program: &Program,
-        class: u8,
-        side: Direction,
+        groups: &Groups,
+        (class, side): (u8, Direction),
         ports: Option<(u16, u16)>,
-    ) -> Option<u32> {
-        let groups = program.groups(class, side)?;
+        make: impl FnOnce() -> Arc<Group>,
+    ) -> u32 {
         let classes = ports.map(|(from, to)| (groups.class(from), groups.class(to)));
         let key = (class, side, classes);
         if let Some(number) = self.numbers.get(&key) {
-            return Some(*number);
+            return *number;
         }
-        let group = groups.group(&program.rules, &program.parts, ports);
+        let group = make();
         let known = self.groups.iter().position(|known| Arc::ptr_eq(known, &group));
         let number = known.unwrap_or(self.groups.len());
         if known.is_none() {
@@ -181,7 +181,7 @@ impl Met {
             self.numbers.clear();
         }
         self.numbers.insert(key, number as u32);
-        Some(number as u32)
+        number as u32
     }
 
     /// The group with a number.

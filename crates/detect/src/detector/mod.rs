@@ -8,12 +8,14 @@ mod groups;
 mod handle;
 mod limits;
 mod packet;
+mod part;
 mod program;
 mod view;
 
 pub use flow_state::FlowState;
 pub use packet::Seen;
-pub use program::{Program, ProgramRule};
+pub use part::ProgramRule;
+pub use program::Program;
 
 use crate::buffer::Origin;
 use crate::condition::{Condition, OfSide, ProtocolOf};
@@ -26,7 +28,8 @@ use crate::verify::{Memory, Verdict, verify};
 use flow_state::{Candidate, Messages, Tried, Window, at};
 use groups::{Group, Met};
 use limits::Limits;
-use program::{About, Part, Source, class_of, direction, is_firm, sources};
+use part::{About, Part, is_firm};
+use program::{Source, class_of, direction, sources};
 use std::net::IpAddr;
 use std::sync::Arc;
 use view::View;
@@ -604,7 +607,9 @@ fn group_of<'m>(
     let number = *place.get_or_insert_with(|| {
         let has_ports = matches!(moment.ip_proto, 6 | 17);
         let ports = has_ports.then(|| (moment.sender().1, moment.receiver().1));
-        met.number(program, class_of(moment.ip_proto), moment.direction, ports)
+        let kind = (class_of(moment.ip_proto), moment.direction);
+        let groups = program.groups(kind)?;
+        Some(met.number(groups, kind, ports, || groups.group(&program.rules, &program.parts, ports)))
     });
     met.group(number?)
 }

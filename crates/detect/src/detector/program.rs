@@ -7,6 +7,7 @@
 use super::groups::{Collected, Groups};
 use super::handle::handle;
 use super::packet::is_of_packet;
+use super::part::{About, Part, ProgramRule, is_firm};
 use super::view::View;
 use crate::buffer::{Origin, RuleBuffer, Sides};
 use crate::condition::Condition;
@@ -14,66 +15,12 @@ use crate::config::Class;
 use crate::content::Content;
 use crate::header::{Action, Way};
 use crate::protocol::Selects;
-use crate::rule::{BufferTests, Rule, Test};
+use crate::rule::{BufferTests, Rule};
 use crate::ruleset::{LoadedRule, Ruleset};
-use crate::state::{BitAction, Side};
+use crate::state::Side;
 use std::collections::{HashMap, HashSet};
 use weir_proto::PROTOCOLS;
 use weir_wire::Direction;
-
-/// What a part of a rule is about.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(super) enum About {
-    /// A packet: its headers, its payload, or neither.
-    Packet,
-    /// A stream.
-    Stream,
-    /// The messages of one side, or of either side if none is stated.
-    Messages(Option<Direction>),
-}
-
-/// A part of a rule.
-#[derive(Debug)]
-pub(super) struct Part {
-    /// The position of its rule in [`Program::rules`].
-    pub rule: u32,
-    pub about: About,
-    /// The positions of its tests in [`Rule::buffers`].
-    pub tests: Box<[u16]>,
-}
-
-/// A rule of the program.
-#[derive(Debug)]
-pub struct ProgramRule {
-    /// The rule, and where it is.
-    pub loaded: LoadedRule,
-    /// What its class says; the name of its class if it is unknown, "" without one.
-    pub category: Box<str>,
-    /// Its priority: its own, that of its class, or 3.
-    pub severity: u8,
-    /// Number of its parts.
-    pub(super) parts: u8,
-    /// Whether its packets and its streams are both looked at: either is enough.
-    pub(super) is_alternative: bool,
-    /// The protocol that the flow must have, as its place in [`PROTOCOLS`] from 1.
-    pub(super) protocol: Option<u8>,
-    /// Numbers of the flow's bits that it tests and that it changes.
-    pub(super) bits: Box<[(BitAction, Box<[u32]>)]>,
-    /// The position in [`Rule::buffers`] of the tests of what it decodes.
-    pub(super) decoded: Option<u16>,
-}
-
-impl ProgramRule {
-    /// The rule.
-    pub fn rule(&self) -> &Rule {
-        &self.loaded.rule
-    }
-
-    /// The tests of what it decodes.
-    pub(super) fn decoded(&self) -> Option<&BufferTests> {
-        self.loaded.rule.buffers.get(usize::from(self.decoded?))
-    }
-}
 
 /// Where a view's bytes come from.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -201,11 +148,6 @@ fn side_of(rule: &Rule, buffer: &RuleBuffer) -> Option<Direction> {
         Sides::ToClient => Some(Direction::Reverse),
         Sides::Both => rule.flow.side.map(direction),
     }
-}
-
-/// Whether a buffer must be there. One that may be absent need not.
-pub(super) fn is_firm(of: &BufferTests) -> bool {
-    !of.tests.iter().any(|test| matches!(test, Test::Absent { .. }))
 }
 
 /// What a part is about, and the positions of its tests in [`Rule::buffers`].
@@ -435,8 +377,8 @@ impl Program {
     }
 
     /// The groups of what payload is searched for that one side sends in packets of a class.
-    pub(super) fn groups(&self, class: u8, side: Direction) -> Option<&Groups> {
-        self.groups.get(&(class, side))
+    pub(super) fn groups(&self, kind: (u8, Direction)) -> Option<&Groups> {
+        self.groups.get(&kind)
     }
 
     /// The place in [`PROTOCOLS`] from 1 of the protocol of a buffer that the rules read.

@@ -1,7 +1,7 @@
 //! What is searched for in a buffer: the literals of the parts of rules that are found in it.
 
 use super::handle::handle;
-use super::program::{Part, ProgramRule, is_firm};
+use super::part::{Part, ProgramRule, is_firm};
 use crate::finder::{Finder, Place};
 use crate::search::Literal;
 use crate::transform::Transform;

@@ -35,6 +35,12 @@ pub(super) struct Compared<'a> {
     pub number: u32,
 }
 
+/// A byte, and its other case where that counts.
+pub(super) fn cases(byte: u8, ignores_case: bool) -> impl Iterator<Item = u8> {
+    let other = if byte.is_ascii_lowercase() { byte.to_ascii_uppercase() } else { byte.to_ascii_lowercase() };
+    std::iter::once(byte).chain((ignores_case && other != byte).then_some(other))
+}
+
 impl Shuffle {
     /// A filter for literals.
     pub fn new(mut literals: Vec<Compared<'_>>) -> Self {
@@ -62,7 +68,7 @@ impl Shuffle {
                 low.iter_mut().chain(high).for_each(|buckets| *buckets |= bit);
                 continue;
             };
-            for byte in super::cases(*byte, literal.ignores_case) {
+            for byte in cases(*byte, literal.ignores_case) {
                 for (table, half) in [(&mut *low, byte & 15), (&mut *high, byte >> 4)] {
                     if let Some(buckets) = table.get_mut(usize::from(half)) {
                         *buckets |= bit;

@@ -1,0 +1,65 @@
+//! The parts of rules: what must be in messages of one side, in a stream, or in a packet.
+
+use crate::rule::{BufferTests, Rule, Test};
+use crate::ruleset::LoadedRule;
+use crate::state::BitAction;
+use weir_wire::Direction;
+
+/// What a part of a rule is about.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(super) enum About {
+    /// A packet: its headers, its payload, or neither.
+    Packet,
+    /// A stream.
+    Stream,
+    /// The messages of one side, or of either side if none is stated.
+    Messages(Option<Direction>),
+}
+
+/// A part of a rule.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// The position of its rule in [`Program::rules`].
+    pub rule: u32,
+    pub about: About,
+    /// The positions of its tests in [`Rule::buffers`].
+    pub tests: Box<[u16]>,
+}
+
+/// A rule of the program.
+#[derive(Debug)]
+pub struct ProgramRule {
+    /// The rule, and where it is.
+    pub loaded: LoadedRule,
+    /// What its class says; the name of its class if it is unknown, "" without one.
+    pub category: Box<str>,
+    /// Its priority: its own, that of its class, or 3.
+    pub severity: u8,
+    /// Number of its parts.
+    pub(super) parts: u8,
+    /// Whether its packets and its streams are both looked at: either is enough.
+    pub(super) is_alternative: bool,
+    /// The protocol that the flow must have, as its place in [`PROTOCOLS`] from 1.
+    pub(super) protocol: Option<u8>,
+    /// Numbers of the flow's bits that it tests and that it changes.
+    pub(super) bits: Box<[(BitAction, Box<[u32]>)]>,
+    /// The position in [`Rule::buffers`] of the tests of what it decodes.
+    pub(super) decoded: Option<u16>,
+}
+
+impl ProgramRule {
+    /// The rule.
+    pub fn rule(&self) -> &Rule {
+        &self.loaded.rule
+    }
+
+    /// The tests of what it decodes.
+    pub(super) fn decoded(&self) -> Option<&BufferTests> {
+        self.loaded.rule.buffers.get(usize::from(self.decoded?))
+    }
+}
+
+/// Whether a buffer must be there. One that may be absent need not.
+pub(super) fn is_firm(of: &BufferTests) -> bool {
+    !of.tests.iter().any(|test| matches!(test, Test::Absent { .. }))
+}
