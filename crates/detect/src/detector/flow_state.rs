@@ -1,5 +1,6 @@
 //! What is kept of a flow while rules look at it.
 
+use super::renumbering::Renumbering;
 use crate::state::{BitAction, Comparison, FlowInt, IntAction, IntValue};
 use std::ops::Range;
 use weir_wire::Direction;
@@ -10,6 +11,8 @@ const MOST: usize = 1_000;
 /// What rules know of a flow.
 #[derive(Debug, Default)]
 pub struct FlowState {
+    /// How many programs its detector had when its numbers were those of the detector's program.
+    pub(super) of_program: u32,
     /// What was seen of the handshake of TCP, as bits.
     handshake: u8,
     /// Packets and bytes of payload of each side.
@@ -214,6 +217,29 @@ impl FlowState {
     /// Whether a rule that matches once for a side has.
     pub(super) fn is_done(&self, rule: u32, direction: Direction) -> bool {
         self.done.contains(&(rule, direction))
+    }
+
+    /// Forgets what is known of rules.
+    pub(super) fn forget_rules(&mut self) {
+        self.renumber(&Renumbering::default());
+    }
+
+    /// Gives rules, their parts and bits the numbers of another program.
+    pub(super) fn renumber(&mut self, to: &Renumbering) {
+        self.bits = self.bits.iter().filter_map(|bit| to.bit(*bit)).collect();
+        self.bits.sort_unstable();
+        let held = std::mem::take(&mut self.held);
+        self.held = held.into_iter().filter_map(|(of, part)| Some((of, to.part(part)?))).collect();
+        let done = std::mem::take(&mut self.done);
+        self.done = done.into_iter().filter_map(|(rule, side)| Some((to.rule(rule)?, side))).collect();
+        self.fitting = [None, None];
+        self.groups = [None, None];
+        for messages in self.messages.iter_mut().flatten() {
+            let candidates = std::mem::take(&mut messages.candidates).into_iter();
+            let renumbered = candidates.filter_map(|one| Some(Candidate { part: to.part(one.part)?, ..one }));
+            messages.candidates = renumbered.collect();
+            messages.candidates.sort_unstable();
+        }
     }
 
     /// Bytes of heap memory.

@@ -3,6 +3,7 @@
 //! A time begins with its first match, by the time of packets, and ends after its seconds.
 
 use super::Moment;
+use super::renumbering::Renumbering;
 use crate::rule::Rule;
 use crate::state::{DetectionFilter, Threshold, ThresholdKind, Track};
 use std::collections::HashMap;
@@ -58,6 +59,15 @@ pub(super) struct Limits {
 }
 
 impl Limits {
+    /// Gives rules the numbers of another program.
+    pub fn renumber(&mut self, to: &Renumbering) {
+        let counts = std::mem::take(&mut self.counts);
+        let renumbered = counts
+            .into_iter()
+            .filter_map(|((rule, is_filter, of), counted)| Some(((to.rule(rule)?, is_filter, of), counted)));
+        self.counts = renumbered.collect();
+    }
+
     /// Whether a match of a rule becomes an alert. It is counted.
     pub fn let_pass(&mut self, number: u32, rule: &Rule, moment: &Moment<'_>) -> bool {
         let filter = rule.detection_filter.is_none_or(|filter| self.filter(number, &filter, moment));

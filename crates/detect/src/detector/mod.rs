@@ -10,6 +10,7 @@ mod limits;
 mod packet;
 mod part;
 mod program;
+mod renumbering;
 mod view;
 
 pub use flow_state::FlowState;
@@ -30,6 +31,8 @@ use groups::{Group, Met};
 use limits::Limits;
 use part::{About, Part, is_firm};
 use program::{Source, class_of, direction, sources};
+use renumbering::Renumbering;
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 use view::View;
@@ -43,6 +46,9 @@ const WINDOW: usize = 2_560;
 const DEPTH: u64 = 1 << 20;
 /// Bytes of a side of a stream whose protocol encrypts that are looked at.
 const DEPTH_ENCRYPTED: u64 = 16 << 10;
+
+/// Maximum number of programs that a flow follows at once.
+const MOST_BEHIND: usize = 64;
 
 /// The circumstances in which something of a flow is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -134,6 +140,10 @@ pub struct Detector {
     /// Matches since they were taken.
     matches: Vec<Match>,
     groups: Met,
+    /// How many programs it had before this one.
+    of_program: u32,
+    /// The numbers of the latest programs in those that followed them, the last one last.
+    renumberings: VecDeque<Renumbering>,
     /// Whether a rule lets the packet pass that is looked at.
     is_packet_passed: bool,
     limits: Limits,
@@ -149,6 +159,8 @@ impl Detector {
             found: Vec::new(),
             matches: Vec::new(),
             groups: Met::default(),
+            of_program: 0,
+            renumberings: VecDeque::new(),
             is_packet_passed: false,
             limits: Limits::default(),
             stats: DetectorStats::default(),
@@ -158,6 +170,33 @@ impl Detector {
     /// Its program.
     pub fn program(&self) -> &Arc<Program> {
         &self.program
+    }
+
+    /// Follows other rules from now on; the matches so far must have been taken. Flows keep what is known of rules that both programs have: their bits, the parts that hold,
+    /// and the counts of their thresholds.
+    pub fn follow(&mut self, program: Arc<Program>) {
+        let to = Renumbering::between(&self.program, &program);
+        self.limits.renumber(&to);
+        self.program = program;
+        self.groups = Met::default();
+        self.of_program = self.of_program.wrapping_add(1);
+        self.renumberings.push_back(to);
+        if self.renumberings.len() > MOST_BEHIND {
+            self.renumberings.pop_front();
+        }
+    }
+
+    /// Brings what is known of a flow to the numbers of this program. A flow that was not looked at for very many programs forgets it.
+    fn bring(&self, state: &mut FlowState) {
+        if state.of_program == self.of_program {
+            return;
+        }
+        let behind = self.of_program.wrapping_sub(state.of_program) as usize;
+        match self.renumberings.len().checked_sub(behind) {
+            Some(known) => self.renumberings.range(known..).for_each(|to| state.renumber(to)),
+            None => state.forget_rules(),
+        }
+        state.of_program = self.of_program;
     }
 
     /// What it has done.
@@ -179,6 +218,7 @@ impl Detector {
 
     /// Looks at a packet of a flow, after its payload was read: its parser may have named the flow by it.
     pub fn packet(&mut self, state: &mut FlowState, moment: &Moment<'_>) {
+        self.bring(state);
         let Some(seen) = moment.packet else { return };
         self.is_packet_passed = false;
         if state.is_passed {
@@ -239,6 +279,7 @@ impl Detector {
         if !self.program.reads_streams() || moment.ip_proto != 6 || state.is_passed {
             return;
         }
+        self.bring(state);
         // What the other side has sent is whole when this one answers.
         let other = Moment { direction: moment.direction.opposite(), packet: None, ..*moment };
         self.flush(state, &other);
@@ -354,6 +395,7 @@ impl Detector {
         if state.is_passed {
             return;
         }
+        self.bring(state);
         let side = at(moment.direction);
         let transaction = state.transactions.get(side).copied().unwrap_or_default();
         let is_other = |messages: &Messages| messages.number != transaction;
@@ -397,6 +439,7 @@ impl Detector {
 
     /// Looks at the buffers of a side that came since it was called last: its message has no further ones, but for a body.
     pub fn complete(&mut self, state: &mut FlowState, moment: &Moment<'_>) {
+        self.bring(state);
         let side = at(moment.direction);
         let Some(mut messages) =
             state.messages.get_mut(side).and_then(|place| place.take_if(|messages| messages.has_new()))
@@ -471,6 +514,7 @@ impl Detector {
 
     /// Ends a flow: what waits of its streams is looked at. `moment` has any direction.
     pub fn end(&mut self, state: &mut FlowState, moment: &Moment<'_>) {
+        self.bring(state);
         for direction in [Direction::Forward, Direction::Reverse] {
             let moment = Moment { direction, packet: None, ..*moment };
             self.flush(state, &moment);

@@ -49,6 +49,9 @@ pub struct Program {
     /// Rules that are not in force because something that they ask for is not read yet, each with the reason.
     pub unread: Vec<(LoadedRule, String)>,
     reads_streams: bool,
+    /// Names of bits of flows, by their numbers.
+    pub(super) bit_names: Vec<Box<str>>,
+    bits: HashMap<Box<str>, u32>,
     /// The place in [`PROTOCOLS`] from 1 of the protocol of each buffer that the rules read.
     protocols: HashMap<&'static str, u8>,
 }
@@ -325,6 +328,11 @@ impl Making {
             }
         }
         program.of_packets = of_packets.into();
+        let mut bit_names: Vec<(u32, Box<str>)> =
+            names.into_iter().map(|(name, number)| (number, name.into())).collect();
+        bit_names.sort_unstable();
+        program.bits = bit_names.iter().map(|(number, name)| (name.clone(), *number)).collect();
+        program.bit_names = bit_names.into_iter().map(|(_, name)| name).collect();
         for ((source, protocol), parts) in found_in {
             let views = View::of(&program.rules, &program.parts, &parts, self.searches);
             match protocol {
@@ -384,6 +392,11 @@ impl Program {
     /// The place in [`PROTOCOLS`] from 1 of the protocol of a buffer that the rules read.
     pub(super) fn protocol_of(&self, buffer: &str) -> Option<u8> {
         self.protocols.get(buffer).copied()
+    }
+
+    /// The number of a bit of flows.
+    pub(super) fn bit(&self, name: &str) -> Option<u32> {
+        self.bits.get(name).copied()
     }
 
     /// Whether any rule looks at streams.

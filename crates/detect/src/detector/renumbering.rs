@@ -1,0 +1,69 @@
+//! What flows keep of rules when other rules take the place of theirs.
+//!
+//! Flows know rules, their parts and bits by numbers. A rule that both programs have keeps what is known of it under its new number;
+//! what is known of others is forgotten. A flow's numbers are changed when it is looked at next, so that other rules take effect at
+//! once for any number of flows.
+
+use super::part::{Part, ProgramRule};
+use super::program::Program;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The numbers of one program in the program that follows it.
+#[derive(Debug, Default)]
+pub(super) struct Renumbering {
+    rules: Box<[Option<u32>]>,
+    parts: Box<[Option<u32>]>,
+    bits: Box<[Option<u32>]>,
+}
+
+fn at(numbers: &[Option<u32>], number: u32) -> Option<u32> {
+    numbers.get(number as usize).copied().flatten()
+}
+
+impl Renumbering {
+    /// The numbers of `before` in `after`.
+    pub fn between(before: &Program, after: &Program) -> Self {
+        let key = |known: &ProgramRule| (known.rule().gid, known.rule().sid);
+        let now: HashMap<(u32, u32), u32> = after.rules.iter().map(key).zip(0..).collect();
+        let unchanged = |known: &ProgramRule| {
+            let number = *now.get(&key(known))?;
+            let other = &after.rules.get(number as usize)?.loaded.rule;
+            (Arc::ptr_eq(other, &known.loaded.rule) || **other == *known.rule()).then_some(number)
+        };
+        let rules: Box<[Option<u32>]> = before.rules.iter().map(unchanged).collect();
+        let first = |program: &Program| -> Vec<u32> {
+            let mut first = vec![0; program.rules.len()];
+            for (number, part) in program.parts.iter().enumerate().rev() {
+                if let Some(place) = first.get_mut(part.rule as usize) {
+                    *place = number as u32;
+                }
+            }
+            first
+        };
+        let (first_before, first_after) = (first(before), first(after));
+        let part = |(number, part): (u32, &Part)| {
+            let from = first_before.get(part.rule as usize)?;
+            let to = first_after.get(at(&rules, part.rule)? as usize)?;
+            Some(to + (number - from))
+        };
+        let parts = (0..).zip(&before.parts).map(part).collect();
+        let bits = before.bit_names.iter().map(|name| after.bit(name)).collect();
+        Self { rules, parts, bits }
+    }
+
+    /// The number of a rule.
+    pub fn rule(&self, number: u32) -> Option<u32> {
+        at(&self.rules, number)
+    }
+
+    /// The number of a part.
+    pub fn part(&self, number: u32) -> Option<u32> {
+        at(&self.parts, number)
+    }
+
+    /// The number of a bit.
+    pub fn bit(&self, number: u32) -> Option<u32> {
+        at(&self.bits, number)
+    }
+}
