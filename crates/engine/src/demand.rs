@@ -267,12 +267,14 @@ impl Demand {
             weir_proto::tables().filter(|table| self.has(table) || self.fields.has(table)).collect();
         let protocols = self.buffers.iter().filter_map(|buffer| buffer.protocol());
         tables.extend(protocols.flat_map(|protocol| protocol.tables));
+        // Mails and bodies are files, and files are in both.
+        let is_shared = self.buffers.iter().any(|buffer| buffer.protocol().is_none());
         let is_of = |names: &[&str]| tables.iter().any(|table| names.contains(&table.name));
         let mut wants = Wants {
             hashes: self.hashes,
             content: self.content,
-            passes_mails: !self.content && !is_of(&MAILS),
-            passes_bodies: !self.content && !is_of(&[ANOMALY.name, FILES.name]) && !self.bodies,
+            passes_mails: !self.content && !is_of(&MAILS) && !is_shared,
+            passes_bodies: !self.content && !is_of(&[ANOMALY.name, FILES.name]) && !self.bodies && !is_shared,
             max,
             inflation,
             unread: 0,

@@ -14,7 +14,8 @@ use weir_wire::Direction;
 /// Bytes of a message that rules search, as sent or in a normalised form.
 #[derive(Debug)]
 pub struct Buffer {
-    /// Its name in rules, which begins with the protocol, `http.uri`, or with one of [`PREFIXES`]: `ja3.hash`.
+    /// Its name in rules, which begins with the protocol, `http.uri`, or with one of [`PREFIXES`]: `ja3.hash`. Those of
+    /// [`crate::SHARED_BUFFERS`] begin with `file` or `email`.
     pub name: &'static str,
     /// One line for the manual.
     pub help: &'static str,
@@ -51,7 +52,7 @@ impl Buffer {
         Self { name, help, is_stream: true, place: OnceLock::new() }
     }
 
-    /// The protocol that has it.
+    /// The protocol that has it; none for one of [`crate::SHARED_BUFFERS`].
     pub fn protocol(&'static self) -> Option<&'static Protocol> {
         crate::PROTOCOLS.iter().find(|protocol| protocol.buffers.contains(&self)).copied()
     }

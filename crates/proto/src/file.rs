@@ -6,12 +6,17 @@
 //! are next in order.
 
 mod kind;
+mod magic;
+mod shown;
+
+pub(crate) use shown::{DATA, MAGIC, NAME, Sight};
 
 use crate::hex::hex;
 use crate::inflation::Allowance;
 use crate::work::looked_at;
 use crate::{Hashes, Kind, Out, Privacy, Setup, Span, Table, Value, Wants, field, record};
 use md5::Digest;
+use shown::{Facts, Shown};
 use std::collections::BTreeMap;
 use weir_wire::{Direction, Time};
 
@@ -173,7 +178,7 @@ const HELD: usize = 1 << 20;
 /// Maximum number of pieces of one file that wait for earlier ones.
 const PIECES: usize = 256;
 /// Maximum length of a name; names in file systems have at most 255 bytes, paths 4,096.
-const NAME: usize = 4096;
+const MAX_NAME: usize = 4096;
 
 /// Creates the files of one flow and their names.
 #[derive(Debug)]
@@ -234,7 +239,7 @@ impl Files {
     /// Creates a file, before its first bytes.
     pub fn open(&mut self, time: Time, about: About<'_>) -> File {
         self.made += 1;
-        let cut = |bytes: Option<&[u8]>| bytes.map(|o| o.get(..NAME).unwrap_or(o).to_vec());
+        let cut = |bytes: Option<&[u8]>| bytes.map(|o| o.get(..MAX_NAME).unwrap_or(o).to_vec());
         let carried = FILES.fields.iter().rev().take_while(|f| f.name != CARRIER).count() + 1;
         File {
             id: mixed(self.flow ^ mixed(self.made.into())),
@@ -262,6 +267,7 @@ impl Files {
             sums: self.wants.hashes.any().then(|| Box::new(Sums::of(self.wants.hashes))),
             held: BTreeMap::new(),
             held_bytes: 0,
+            shown: Shown::default(),
         }
     }
 }
@@ -364,6 +370,7 @@ pub(crate) struct File {
     /// Early bytes, by offset.
     held: BTreeMap<u64, Vec<u8>>,
     held_bytes: usize,
+    shown: Shown,
 }
 
 impl File {
@@ -402,6 +409,17 @@ impl File {
         }
     }
 
+    /// Sets what rules see of the file, before its first bytes.
+    pub fn show(&mut self, sight: Sight) {
+        self.shown.sight = sight;
+    }
+
+    /// Takes note that rules see no further bytes of the file: it has ended, and is closed later.
+    pub fn end_shown(&mut self, out: &mut dyn Out) {
+        let name = self.filename.as_deref().or(self.path.as_deref());
+        self.shown.end(Facts { name, side: self.direction, seen: self.seen }, out);
+    }
+
     /// Declares the type where the protocol determines it: the content is not asked.
     pub fn set_kind(&mut self, kind: &'static str) {
         self.kind = Some(Some(kind));
@@ -420,6 +438,8 @@ impl File {
         self.last = time;
         looked_at(bytes.len());
         let offset = self.next;
+        let name = self.filename.as_deref().or(self.path.as_deref());
+        self.shown.bytes(Facts { name, side: self.direction, seen: self.seen }, bytes, out);
         self.seen += bytes.len() as u64;
         self.next = self.next.saturating_add(bytes.len() as u64);
         if self.kind.is_none() {
@@ -451,6 +471,7 @@ impl File {
         self.missing = self.missing.saturating_add(bytes);
         self.next = self.next.saturating_add(bytes);
         self.sums = None;
+        self.shown.gap();
         self.decide();
     }
 
@@ -540,6 +561,7 @@ impl File {
             self.skip(self.last, out);
         }
         self.decide();
+        self.end_shown(out);
         if !out.takes(&FILES) {
             return;
         }
@@ -612,12 +634,14 @@ impl File {
             + of(&self.filename)
             + of(&self.path)
             + of(&self.declared)
+            + self.shown.memory()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Asked;
     use crate::laws::Collected;
     use std::net::{IpAddr, Ipv4Addr};
 
@@ -703,6 +727,52 @@ mod tests {
             all.push((out.records, out.content));
         }
         assert!(all.iter().all(|emitted| *emitted == all[0]));
+    }
+
+    /// The values of a buffer that a file emits whose pieces come in this manner.
+    fn shown(name: &str, work: impl FnOnce(&mut File, &mut Collected)) -> Vec<Vec<u8>> {
+        let mut out = Collected::default();
+        out.asked = Asked::all();
+        let mut file = open();
+        work(&mut file, &mut out);
+        file.close(true, &mut out);
+        let values = out.buffers.into_iter().filter(|(buffer, ..)| buffer.name == name);
+        values.map(|(_, _, bytes)| bytes).collect()
+    }
+
+    #[test]
+    fn rules_see_the_first_bytes_of_a_file_once() {
+        let long = vec![b'x'; 150 << 10];
+        for size in [1 << 10, 5000, long.len()] {
+            let seen = shown("file.data", |file, out| {
+                long.chunks(size).for_each(|piece| file.bytes(piece, Time(6), out));
+            });
+            assert_eq!(seen, [long[..100 << 10].to_vec()], "in pieces of {size}");
+        }
+        let cut = |name: &str| {
+            shown(name, |file, out| {
+                file.bytes(b"before", Time(6), out);
+                file.gap(10);
+                file.bytes(b"after", Time(7), out);
+            })
+        };
+        assert_eq!(cut("file.data"), [b"before"]);
+        let headless = |name: &str| {
+            shown(name, |file, out| {
+                file.gap(10);
+                file.bytes(b"%PDF-1.5", Time(6), out);
+            })
+        };
+        assert_eq!(
+            (headless("file.magic"), headless("file.data")),
+            (vec![b"data".to_vec()], vec![b"%PDF-1.5".to_vec()])
+        );
+        let hidden = shown("file.data", |file, out| {
+            file.show(Sight::Head);
+            file.bytes(b"body", Time(6), out);
+        });
+        assert!(hidden.is_empty());
+        assert!(shown("file.magic", |_, _| {}).is_empty(), "a file without bytes");
     }
 
     #[test]

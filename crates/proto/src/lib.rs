@@ -287,9 +287,25 @@ pub fn announced_tables() -> impl Iterator<Item = &'static Table> {
         .chain(ANNOUNCED.iter().flat_map(|protocol| protocol.tables.iter().copied()))
 }
 
+/// Buffers of files and of mails, which many protocols carry.
+pub static SHARED_BUFFERS: &[&Buffer] = &[
+    &file::NAME, //
+    &file::MAGIC,
+    &file::DATA,
+    &mime::FROM,
+    &mime::TO,
+    &mime::CC,
+    &mime::SUBJECT,
+    &mime::DATE,
+    &mime::MESSAGE_ID,
+    &mime::X_MAILER,
+    &mime::RECEIVED,
+    &mime::URL,
+];
+
 /// Every buffer, in the order of the manual.
 pub fn buffers() -> impl Iterator<Item = &'static Buffer> {
-    PROTOCOLS.iter().flat_map(|protocol| protocol.buffers).copied()
+    SHARED_BUFFERS.iter().chain(PROTOCOLS.iter().flat_map(|protocol| protocol.buffers)).copied()
 }
 
 #[cfg(test)]

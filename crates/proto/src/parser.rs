@@ -179,11 +179,12 @@ pub trait Out {
     /// buffer of a message, if any buffer is [asked for](Out::asked), perhaps again with an equal number.
     fn transaction(&mut self, _side: Direction, _number: u64) {}
 
-    /// Takes note that all buffers of `side` in its [transaction](Out::transaction) were emitted, apart from the pieces of a
-    /// body, which an empty piece ends. It is called for each complete message, or head of one, also if the message has no
+    /// Takes note that all buffers of `side` in its [transaction](Out::transaction) were emitted, apart from those of
+    /// [files and mails](crate::SHARED_BUFFERS) and the pieces of a body, which an empty piece ends. It is called for each complete message, or head of one, also if the message has no
     /// buffer that is asked for; not for one that a gap or the end of the flow cuts off. In TLS, QUIC and SSH, whose buffers
     /// all belong to transaction 0, it is called after each message that has buffers. A reply of FTP to no command comes
-    /// after it. A server of SMTP has no buffers, and is never complete.
+    /// after it. A server of SMTP has no buffers, and is never complete. A mail is also complete after its header and after its
+    /// URLs.
     fn side_is_complete(&mut self, _side: Direction) {}
 
     /// Emits bytes of a buffer if it is [asked for](Out::asked): for parsers that have the bytes at hand. Where bytes must be

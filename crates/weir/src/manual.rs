@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use weir_api::{FunctionCall, Level};
 use weir_engine::{Argument, FUNCTIONS, FunctionSpec, RECORD_FUNCTIONS, SELECTORS, Selector};
 use weir_filter::fields::FieldKind;
-use weir_proto::{Buffer, Field, Kind, PROTOCOLS, Privacy, SHARED_TABLES, Table, Transport};
+use weir_proto::{Buffer, Field, Kind, PROTOCOLS, Privacy, SHARED_BUFFERS, SHARED_TABLES, Table, Transport};
 use weir_store::fields::FLOW_FIELDS;
 
 /// Prints a manual page to standard output.
@@ -139,6 +139,7 @@ fn fields() -> String {
     for table in SHARED_TABLES {
         page += &section(table);
     }
+    page += &buffers(SHARED_BUFFERS);
     for protocol in PROTOCOLS {
         page += &format!(".SH {}\n{}\n", escaped(&protocol.name.to_uppercase()), escaped(protocol.help));
         let transport = match protocol.transport {

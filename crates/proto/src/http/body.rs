@@ -4,7 +4,7 @@ use super::coding::Decoder;
 use super::message::{Headers, content_range, parameter};
 use super::multipart::{Found, Multipart};
 use super::{Transaction, buffers};
-use crate::file::{About, File, Files};
+use crate::file::{About, File, Files, Sight};
 use crate::inflation::Allowance;
 use crate::{Out, Value};
 use weir_wire::{Direction, Time};
@@ -352,6 +352,7 @@ impl Content {
                 total,
             },
         );
+        file.show(Sight::Head);
         for (name, value) in &described.carrier {
             file.emit(name, value.clone());
         }

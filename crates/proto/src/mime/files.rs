@@ -1,7 +1,7 @@
 //! A message and its parts as files.
 
-use super::{Mail, Part, PartEvent};
-use crate::file::{About, File, Files};
+use super::{Mail, Part, PartEvent, buffers};
+use crate::file::{About, File, Files, Sight};
 use crate::{Anomaly, Out, Protocol, Value};
 use weir_wire::{Direction, Time};
 
@@ -87,6 +87,7 @@ impl Message {
         carry: impl Fn(&mut File),
     ) {
         self.with(files, time, out, |mail, sink| mail.end(is_whole, sink));
+        buffers::of_text(&self.mail, self.carrier, out);
         let whole = self.whole.take().map(|file| (file, is_whole));
         for (mut file, is_whole) in std::mem::take(&mut self.done).into_iter().chain(whole) {
             let head = &self.mail.head;
@@ -125,6 +126,7 @@ impl Message {
         }
         let Self { mail, carrier, part, file, attached, done, names, .. } = self;
         work(mail, &mut |event| match event {
+            PartEvent::Head(head) => buffers::of_head(head, *carrier, out),
             PartEvent::Begin(begun) => *part = Some(begun.clone()),
             PartEvent::Data(bytes) => {
                 if let Some(part) = part.take() {
@@ -143,6 +145,10 @@ impl Message {
             }
             PartEvent::End(is_whole) => {
                 *part = None;
+                // The file may wait for the end of the message.
+                if let Some(file) = file {
+                    file.end_shown(out);
+                }
                 match file.take() {
                     Some(file) if done.len() < MAX_DONE => done.push((file, is_whole)),
                     Some(file) => file.close(is_whole, out),
@@ -198,5 +204,6 @@ fn open(part: &Part, carrier: Carrier, files: &mut Files, time: Time) -> File {
 fn open_message(part: &Part, carrier: Carrier, files: &mut Files, time: Time) -> File {
     let mut message = open(part, carrier, files, time);
     message.set_kind("message/rfc822");
+    message.show(Sight::Nothing);
     message
 }

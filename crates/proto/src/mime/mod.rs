@@ -1,12 +1,14 @@
 //! Messages (RFC 5322) and their parts (RFC 2045 to 2049), parsed as they arrive: only a line of a body that may be a
 //! boundary is kept.
 
+mod buffers;
 mod decode;
 mod files;
 mod head;
 mod mail_table;
 mod urls;
 
+pub(crate) use buffers::{CC, DATE, FROM, MESSAGE_ID, RECEIVED, SUBJECT, TO, URL, X_MAILER};
 pub(crate) use decode::base64;
 pub(crate) use files::{Carrier, Message};
 pub(crate) use head::{Head, address, hosts};
@@ -32,6 +34,8 @@ const MAX_NAME: usize = 255;
 
 /// An element of a message.
 pub(crate) enum PartEvent<'a> {
+    /// The message's own header, which is complete.
+    Head(&'a Head),
     /// Begin of a part without parts.
     Begin(&'a Part),
     /// Its next bytes, decoded.
@@ -177,6 +181,9 @@ impl Mail {
                 }
             }
         }
+        if !self.has_head() {
+            sink(PartEvent::Head(&self.head));
+        }
         self.leave(is_whole, sink);
         self.attached.leave(0, is_whole, sink);
         self.place = Place::Between;
@@ -220,6 +227,7 @@ impl Mail {
             return;
         }
         self.attached.bytes(line, sink);
+        let is_own = !self.has_head();
         let Place::Head(head) = &mut self.place else { return };
         let head = head.as_mut().unwrap_or(&mut self.head);
         if !text.is_empty() {
@@ -232,6 +240,9 @@ impl Mail {
         }
         let description = head.description();
         let encoding = head.get("content-transfer-encoding").unwrap_or_default();
+        if is_own {
+            sink(PartEvent::Head(head));
+        }
         self.begin(description, &encoding, sink);
     }
 
@@ -457,8 +468,9 @@ mod tests {
     /// The elements, with the data of a part joined.
     fn met(message: &[u8], size: usize) -> (Vec<String>, Mail) {
         let (mut mail, mut events) = (Mail::default(), Vec::<String>::new());
-        let (mut data, mut messages) = (String::new(), Vec::<String>::new());
+        let (mut data, mut messages, mut heads) = (String::new(), Vec::<String>::new(), 0);
         let mut sink = |event: PartEvent<'_>| match event {
+            PartEvent::Head(_) => heads += 1,
             PartEvent::Begin(part) => {
                 let name = part.name.as_deref().unwrap_or_default().escape_ascii().to_string();
                 events.push(format!("{} {name}", part.media.escape_ascii()));
@@ -483,6 +495,7 @@ mod tests {
         };
         message.chunks(size).for_each(|piece| mail.bytes(piece, &mut sink));
         mail.end(true, &mut sink);
+        assert_eq!(heads, 1);
         (events, mail)
     }
 

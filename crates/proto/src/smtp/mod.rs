@@ -892,6 +892,32 @@ mod tests {
     }
 
     #[test]
+    fn fields_and_files_of_a_mail_are_buffers() {
+        let (_, talk) =
+            talks("smtp", 25).into_iter().find(|(path, _)| path.ends_with("fields.talk")).unwrap();
+        let emitted = talk.asked(|data| data.chunks(5).map(<[u8]>::to_vec).collect());
+        let of = |name: &str| -> Vec<String> {
+            let found = emitted.buffers.iter().filter(|(buffer, ..)| buffer.name == name);
+            found.map(|(_, _, bytes)| bytes.escape_ascii().to_string()).collect()
+        };
+        assert_eq!(of("email.from"), ["Alice <alice@example.org>"]);
+        assert_eq!(of("email.to"), ["bob@example.net"]);
+        assert_eq!(of("email.cc"), ["\\\"Eve, E.\\\" <eve@example.net>"]);
+        assert_eq!(of("email.subject"), ["Two files"]);
+        assert_eq!(of("email.date"), ["Tue, 14 Nov 2023 22:13:18 +0000"]);
+        assert_eq!(of("email.message_id"), ["<2@example.org>"]);
+        assert_eq!(of("email.x_mailer"), ["Quill 1.0"]);
+        assert_eq!(of("email.received").len(), 2);
+        assert_eq!(of("email.url"), ["docs.example.org/x", "a.example.org/b"]);
+        // The mail as a whole is a file of the table, and no file for rules: its bytes are those of its parts.
+        assert_eq!(of("file.name"), ["a.pdf", "b.png"]);
+        let kinds = ["ASCII text, with no line terminators", "PDF document, version 1.5", "PNG image data"];
+        assert_eq!(of("file.magic"), kinds);
+        let text = "See HTTPS://Docs.example.org/x and http://a.example.org/b";
+        assert_eq!(of("file.data"), [text, "%PDF-1.5\\nabc", "\\x89PNG\\r\\n\\x1a\\n"]);
+    }
+
+    #[test]
     fn chunks_end_at_their_declared_size() {
         let emitted = emitted("chunks");
         assert_eq!(emitted.parts()[0], b".\nhello\r\n.\r\n");
