@@ -1059,3 +1059,49 @@ proptest! {
         prop_assert_eq!(&whole, &found(&turned.join("\n"), &flow, 100));
     }
 }
+
+/// A file of a mail.
+fn file(watch: &mut Watch, name: &str, kind: &str, data: &[u8]) -> Vec<u32> {
+    watch.buffer("file.name", Forward, name.as_bytes());
+    watch.buffer("file.magic", Forward, kind.as_bytes());
+    watch.buffer("file.data", Forward, data).buffer("file.data", Forward, b"");
+    watch.sids()
+}
+
+#[test]
+fn rules_look_at_each_file_alone() {
+    let rules = "alert smtp any any -> any any (filename:\"a.\"; file_data; content:\"needle\"; sid:1;)
+alert smtp any any -> any any (fileext:\"exe\"; filemagic:\"PE32\"; sid:2;)
+alert smtp any any -> any any (filename:!\"b.exe\"; sid:3;)
+alert http any any -> any any (file_data; content:\"needle\"; sid:4;)
+alert tcp any any -> any any (filemagic:!\"PE32\"; sid:5;)
+alert smtp any any -> any any (email.subject; content:\"two\"; file_data; content:\"needle\"; sid:6;)";
+    let mut watch = Watch::new(rules).named("smtp");
+    watch.message(Forward, &[("email.subject", "two files")]);
+    assert_eq!(file(&mut watch, "a.txt", "ASCII text", b"hay"), [3, 5]);
+    // Neither the name of the first file nor its kind is that of the second.
+    assert_eq!(file(&mut watch, "b.exe", "PE32 executable", b"a needle"), [2, 6]);
+    assert_eq!(file(&mut watch, "a.exe", "PE32 executable", b"needle"), [2, 3, 1, 6]);
+    // Many files need the memory of one.
+    let before = watch.memory();
+    for _ in 0..100 {
+        file(&mut watch, "c.bin", "data", &[b'x'; 50_000]);
+    }
+    assert!(watch.memory() < before + (400 << 10), "{before} {}", watch.memory());
+    assert_eq!(file(&mut watch, "a.txt", "ASCII text", b"needle"), [3, 5, 1, 6]);
+    assert_eq!(watch.stats().no_room, 0);
+}
+
+#[test]
+fn a_rule_of_http_sees_bodies_and_names_of_files() {
+    let rules = "alert http any any -> any any (file_data; content:\"needle\"; filename:\"/x.pdf\"; sid:1;)
+alert http any any -> any any (filename:\"x.pdf\"; sid:2;)
+alert smtp any any -> any any (file_data; content:\"needle\"; sid:3;)";
+    let mut watch = Watch::new(rules).named("http");
+    watch.message(Reverse, &[("http.stat_code", "200")]);
+    watch.buffer("http.response_body", Reverse, b"a nee");
+    watch.buffer("file.name", Reverse, b"/x.pdf").buffer("file.magic", Reverse, b"ASCII text");
+    assert_eq!(watch.sids(), [2]);
+    watch.buffer("http.response_body", Reverse, b"dle").buffer("http.response_body", Reverse, b"");
+    assert_eq!(watch.sids(), [1]);
+}

@@ -255,6 +255,13 @@ impl FlowState {
     }
 }
 
+/// The buffer with the bytes of a file.
+pub(super) const DATA_OF_FILE: &str = "file.data";
+/// The last buffer of a file without bytes.
+pub(super) const KIND_OF_FILE: &str = "file.magic";
+/// The buffers of a file, in the order in which they come.
+pub(super) const OF_FILE: [&str; 3] = ["file.name", KIND_OF_FILE, DATA_OF_FILE];
+
 /// Bytes of messages of a side that are kept, without what comes in pieces.
 const MESSAGES: usize = 64 << 10;
 /// Bytes of the body of a message, or of another buffer that comes in pieces, that are looked at: Suricata's limit.
@@ -376,6 +383,24 @@ impl Messages {
     /// The values that were not looked at, each with its buffer.
     pub fn new_values(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
         self.values().skip(self.looked_at)
+    }
+
+    /// Whether a value of a buffer of [`OF_FILE`] begins another file than that of the last values.
+    pub fn begins_file(&self, buffer: &str) -> bool {
+        let place = |name: &str| OF_FILE.iter().position(|of| *of == name);
+        let known = self.values.last().and_then(|(name, _)| place(name));
+        place(buffer).zip(known).is_some_and(|(new, known)| known >= new)
+    }
+
+    /// Forgets the values of the last file, which were looked at: what is asked of files is asked of one file.
+    pub fn forget_file(&mut self) {
+        while let Some((name, range)) = self.values.pop_if(|(name, _)| OF_FILE.contains(name)) {
+            self.bytes.truncate(range.start);
+            if name == DATA_OF_FILE {
+                self.of_bodies -= range.len();
+            }
+        }
+        self.looked_at = self.looked_at.min(self.values.len());
     }
 
     /// Takes note that all values so far were looked at.

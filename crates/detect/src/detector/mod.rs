@@ -26,7 +26,7 @@ use crate::protocol::Selects;
 use crate::rule::{BufferTests, Rule, Test};
 use crate::transform::Transform;
 use crate::verify::{Memory, Verdict, verify};
-use flow_state::{Candidate, Messages, Tried, Window, at};
+use flow_state::{Candidate, DATA_OF_FILE, KIND_OF_FILE, Messages, OF_FILE, Tried, Window, at};
 use groups::{Group, Met};
 use limits::Limits;
 use part::{About, Part, is_firm};
@@ -407,14 +407,32 @@ impl Detector {
         if messages.number != transaction {
             **messages = Messages::of(transaction);
         }
+        if !bytes.is_empty() && messages.begins_file(buffer.name) {
+            messages.forget_file();
+            // A rule may match in each file.
+            let program = &self.program;
+            let is_of_file = |part: u32| {
+                program.parts.get(part as usize).is_some_and(|part| program.reads_any(part, &OF_FILE))
+            };
+            for candidate in messages.candidates.iter_mut().filter(|candidate| is_of_file(candidate.part)) {
+                candidate.tried = Tried::Fails;
+            }
+        }
         match buffer.is_stream {
             // The head of a message is complete with its other values, a body by itself.
             true => {
-                if messages.add_piece(buffer.name, bytes) && buffer.name.ends_with("_body") {
+                let is_body = buffer.name.ends_with("_body") || buffer.name == DATA_OF_FILE;
+                if messages.add_piece(buffer.name, bytes) && is_body {
                     self.complete(state, moment);
                 }
             }
-            false => self.stats.no_room += u64::from(!messages.add(buffer.name, bytes)),
+            false => {
+                self.stats.no_room += u64::from(!messages.add(buffer.name, bytes));
+                // A message goes on after its files.
+                if buffer.name == KIND_OF_FILE {
+                    self.complete(state, moment);
+                }
+            }
         }
     }
 

@@ -139,7 +139,7 @@ fn unread(rule: &Rule) -> Option<String> {
 /// The buffers of parsers that a buffer of rules has its bytes from, by their names.
 pub(super) fn sources(buffer: &'static RuleBuffer) -> &'static [&'static str] {
     match buffer.name {
-        "file.data" => &["http.response_body", "http.request_body"],
+        "file.data" => &["http.response_body", "http.request_body", "file.data"],
         _ => std::slice::from_ref(&buffer.name),
     }
 }
@@ -414,7 +414,11 @@ impl Program {
             Source::Buffer(name, _) => Some(*name),
             Source::Packets(..) | Source::Streams(_) => None,
         });
-        let named: HashSet<&str> = named.chain(found_in).collect();
+        let mut named: HashSet<&str> = named.chain(found_in).collect();
+        // The kind follows the name: with it the name is looked at.
+        if named.contains("file.name") {
+            named.insert("file.magic");
+        }
         weir_proto::buffers().filter(|buffer| named.contains(buffer.name)).collect()
     }
 }
