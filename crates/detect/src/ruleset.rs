@@ -9,6 +9,7 @@ use crate::sources::Sources;
 use crate::state::BitAction;
 use crate::text::{MAX_RULE_BYTES, NotRules, RuleText, rule_texts};
 use crate::value::Value;
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -97,29 +98,109 @@ pub struct Reading<'a> {
     pub with_switched_off: bool,
 }
 
+/// Rules that were read before, by their text, so that files of which little has changed are read again within milliseconds.
+/// They hold for equal variables only. Rules that name files or lists are read again each time.
+#[derive(Debug, Default)]
+pub struct KnownRules(HashMap<Box<[u8]>, Arc<Known>>);
+
+/// A rule that was read before.
+#[derive(Debug)]
+struct Known {
+    rule: Arc<Rule>,
+    notes: Vec<(usize, String)>,
+    keywords: Vec<&'static str>,
+}
+
+/// Sources that note whether they were asked.
+struct Noting<'s> {
+    sources: &'s dyn Sources,
+    is_asked: Cell<bool>,
+}
+
+impl Sources for Noting<'_> {
+    fn read(&self, rules: &str, name: &str) -> Result<Vec<u8>, String> {
+        self.is_asked.set(true);
+        self.sources.read(rules, name)
+    }
+}
+
+/// The work of reading rules.
+struct Work<'w> {
+    lists: Lists,
+    sources: &'w dyn Sources,
+    by_number: HashMap<(u32, u32), usize>,
+    /// The rules that were known before, and those of this time.
+    known: Option<(&'w KnownRules, KnownRules)>,
+}
+
+impl Work<'_> {
+    /// Reads a rule, or takes it as it was read before.
+    fn rule(&mut self, text: &[u8], file: &str) -> Result<Arc<Known>, Fault> {
+        if let Some((before, now)) = &mut self.known
+            && let Some(known) = before.0.get(text)
+        {
+            now.0.insert(text.into(), Arc::clone(known));
+            return Ok(Arc::clone(known));
+        }
+        let sources = Noting { sources: self.sources, is_asked: Cell::new(false) };
+        let ParsedRule { rule, notes, keywords } = parse_rule(text, file, &mut self.lists, &sources)?;
+        let read = Arc::new(Known { rule: Arc::new(rule), notes, keywords });
+        if let Some((_, now)) = self.known.as_mut().filter(|_| !sources.is_asked.get()) {
+            now.0.insert(text.into(), Arc::clone(&read));
+        }
+        Ok(read)
+    }
+}
+
 impl Ruleset {
     /// Reads rule files.
     pub fn read<'a>(files: impl IntoIterator<Item = RuleFile<'a>>, reading: &Reading<'_>) -> Self {
-        let mut lists = Lists::new(reading.variables.clone());
+        Self::read_by(files, reading, None).0
+    }
+
+    /// Reads rule files again. `known` are the rules that were read before with equal variables, and becomes those of now.
+    pub fn read_again<'a>(
+        files: impl IntoIterator<Item = RuleFile<'a>>,
+        reading: &Reading<'_>,
+        known: &mut KnownRules,
+    ) -> Self {
+        let (set, now) = Self::read_by(files, reading, Some((known, KnownRules::default())));
+        *known = now;
+        set
+    }
+
+    fn read_by<'a>(
+        files: impl IntoIterator<Item = RuleFile<'a>>,
+        reading: &Reading<'_>,
+        known: Option<(&KnownRules, KnownRules)>,
+    ) -> (Self, KnownRules) {
+        let mut work = Work {
+            lists: Lists::new(reading.variables.clone()),
+            sources: reading.sources,
+            by_number: HashMap::new(),
+            known,
+        };
         let mut set = Self::default();
-        let mut by_number: HashMap<(u32, u32), usize> = HashMap::new();
         for file in files {
-            let name: Arc<str> = file.name.into();
-            match rule_texts(file.bytes, true) {
-                Ok(texts) => {
-                    for text in texts {
-                        if !text.is_on && !reading.with_switched_off {
-                            set.switched_off += 1;
-                            continue;
-                        }
-                        set.add(&name, &text, &mut lists, reading.sources, &mut by_number);
-                    }
-                }
-                Err(fault) => set.refuse_file(name, fault),
-            }
+            set.read_file(file, reading.with_switched_off, &mut work);
         }
         set.note_bits_that_no_rule_sets();
-        set
+        (set, work.known.map_or_else(KnownRules::default, |(_, now)| now))
+    }
+
+    fn read_file(&mut self, file: RuleFile<'_>, with_switched_off: bool, work: &mut Work<'_>) {
+        let name: Arc<str> = file.name.into();
+        match rule_texts(file.bytes, true) {
+            Ok(texts) => {
+                for text in texts {
+                    match text.is_on || with_switched_off {
+                        true => self.add(&name, &text, work),
+                        false => self.switched_off += 1,
+                    }
+                }
+            }
+            Err(fault) => self.refuse_file(name, fault),
+        }
     }
 
     /// The number of rules that were read, refused ones included.
@@ -137,19 +218,12 @@ impl Ruleset {
         });
     }
 
-    fn add(
-        &mut self,
-        file: &Arc<str>,
-        text: &RuleText<'_>,
-        lists: &mut Lists,
-        sources: &dyn Sources,
-        by_number: &mut HashMap<(u32, u32), usize>,
-    ) {
+    fn add(&mut self, file: &Arc<str>, text: &RuleText<'_>, work: &mut Work<'_>) {
         let origin = |at: usize| {
             let (line, column) = text.place(at);
             Origin { file: file.clone(), line, column }
         };
-        let ParsedRule { rule, notes, keywords } = match parse_rule(&text.text, file, lists, sources) {
+        let known = match work.rule(&text.text, file) {
             Ok(read) => read,
             Err(fault) => {
                 let (excerpt, skipped) = excerpt(&text.text, fault.at);
@@ -159,15 +233,16 @@ impl Ruleset {
                 return;
             }
         };
-        let sid = rule.sid;
-        for keyword in keywords.into_iter().collect::<HashSet<_>>() {
+        let sid = known.rule.sid;
+        for keyword in known.keywords.iter().copied().collect::<HashSet<_>>() {
             *self.keyword_uses.entry(keyword).or_default() += 1;
         }
-        self.notes.extend(notes.into_iter().map(|(at, text)| Note { origin: origin(at), sid, text }));
-        let loaded = LoadedRule { rule: Arc::new(rule), origin: origin(0) };
-        match by_number.get(&(loaded.rule.gid, sid)).and_then(|at| self.rules.get_mut(*at)) {
+        let notes = known.notes.iter().cloned();
+        self.notes.extend(notes.map(|(at, text)| Note { origin: origin(at), sid, text }));
+        let loaded = LoadedRule { rule: Arc::clone(&known.rule), origin: origin(0) };
+        match work.by_number.get(&(loaded.rule.gid, sid)).and_then(|at| self.rules.get_mut(*at)) {
             None => {
-                by_number.insert((loaded.rule.gid, sid), self.rules.len());
+                work.by_number.insert((loaded.rule.gid, sid), self.rules.len());
                 self.rules.push(loaded);
             }
             Some(before) => {

@@ -1,7 +1,8 @@
 //! The rules of other projects, where they are there: each is in force, or refused by name.
 
 use std::path::{Path, PathBuf};
-use weir_detect::{Reading, RuleFile, Ruleset, Sources, Variables};
+use std::sync::Arc;
+use weir_detect::{KnownRules, Reading, RuleFile, Ruleset, Sources, Variables};
 
 fn shared() -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
@@ -79,4 +80,43 @@ fn rules_of_suricata_verify() {
     }
     println!("passed {in_force} of {offered} rules in force");
     assert!(in_force >= 779, "{in_force} of {offered}");
+}
+
+#[test]
+fn rules_that_are_read_again_equal_those_that_are_read_anew() {
+    let Some(shared) = shared() else {
+        println!("skipped: no shared data");
+        return;
+    };
+    let folder = shared.join("et-open");
+    let mut files = rule_files(&folder);
+    let reading = Reading {
+        variables: Variables::default(),
+        sources: &Beside(folder.clone()),
+        with_switched_off: false,
+    };
+    fn named(files: &[(String, Vec<u8>)]) -> impl Iterator<Item = RuleFile<'_>> {
+        files.iter().map(|(name, bytes)| RuleFile { name, bytes })
+    }
+    let mut known = KnownRules::default();
+    let first = Ruleset::read_again(named(&files), &reading, &mut known);
+    // One rule goes, one comes, and one is wrong now.
+    let (_, bytes) = &mut files[3];
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let (gone, rest) = text.split_once("\nalert ").expect("it has rules");
+    let (wrong, rest) = rest.split_once("sid:").expect("a rule has a number");
+    let new = "alert tcp any any -> any any (msg:\"new\"; content:\"x\"; sid:4000000001;)";
+    *bytes = format!("{}\nalert {wrong}sit:{rest}\n{new}\n", gone.replace("alert", "# alert")).into_bytes();
+    let again = Ruleset::read_again(named(&files), &reading, &mut known);
+    let anew = Ruleset::read(named(&files), &reading);
+    assert_eq!(refusals(&again), refusals(&anew));
+    assert_eq!(again.refusals.len(), first.refusals.len() + 1);
+    assert_eq!((&again.notes, &again.keyword_uses), (&anew.notes, &anew.keyword_uses));
+    let rules = |set: &Ruleset| -> Vec<_> {
+        set.rules.iter().map(|one| (one.origin.clone(), one.rule.clone())).collect()
+    };
+    assert_eq!(rules(&again), rules(&anew));
+    let kept =
+        again.rules.iter().filter(|one| first.rules.iter().any(|old| Arc::ptr_eq(&old.rule, &one.rule)));
+    assert!(kept.count() + 2 >= first.rules.len(), "unchanged rules are not read again");
 }
