@@ -87,6 +87,11 @@ impl Detection {
         Self { detector: Detector::new(Arc::clone(&rules.0)), flows: Rows::default(), held: 0, limit }
     }
 
+    /// Follows other rules from now on. Flows keep what is known of rules that stay.
+    pub fn follow(&mut self, rules: &Rules) {
+        self.detector.follow(Arc::clone(&rules.0));
+    }
+
     /// Whether streams are read beyond what their parsers want.
     pub fn reads_streams(&self) -> bool {
         self.detector.program().reads_streams()

@@ -1,6 +1,5 @@
 //! The compiled list of subscriptions: immutable, shared by all workers.
 
-use crate::InputKind;
 use crate::cover::{Cover, Covering};
 use crate::demand::Demand;
 use crate::expressions::{Expressions, Numbering};
@@ -12,6 +11,7 @@ use crate::settings::{ChecksumMode, PlanError, Settings};
 use crate::target::{Of, Target};
 use crate::trees::{Chain, Lineage, Lineages, Root, Trees};
 use crate::uncommon::Uncommon;
+use crate::{InputKind, Rules};
 use std::collections::{HashMap, HashSet};
 use std::mem::Discriminant;
 use std::sync::Arc;
@@ -323,8 +323,8 @@ impl Plan {
     }
 
     /// Compiles the plan with a number, which is higher than those of earlier plans of the run. Reuses the compiled parts
-    /// of `before`, so that changing a few of many subscriptions is fast. `before` is the plan in effect, with equal settings, if
-    /// a worker is to keep the state of its subscriptions.
+    /// of `before`, so that changing a few of many subscriptions is fast. `before` is the plan in effect, with settings that are equal
+    /// but for the rules, if a worker is to keep the state of its subscriptions.
     pub fn of(
         before: Option<&Plan>,
         number: u64,
@@ -356,8 +356,10 @@ impl Plan {
         let mut compiled = Vec::with_capacity(subscriptions.len());
         for (at, one) in subscriptions.iter().enumerate() {
             compiled.push(match shared.planned(at, one.id) {
-                Some(planned) => Known::Planned(planned),
-                None => Known::Compiled(Arc::new(Compiled::new(one, &settings)?)),
+                Some(planned) if !planned.looks_with_others_than(settings.rules.as_ref()) => {
+                    Known::Planned(planned)
+                }
+                _ => Known::Compiled(Arc::new(Compiled::new(one, &settings)?)),
             });
         }
         let mut sets = Sets {
@@ -932,6 +934,12 @@ impl Planned {
     fn chain(&self) -> Chain<'_> {
         let is_apart = matches!(self.source, ItemSource::Apart(_));
         Chain { lineage: &self.lineage, compiled: &self.compiled, is_apart }
+    }
+
+    /// Whether it lets rules look at flows, and they are not these.
+    fn looks_with_others_than(&self, rules: Option<&Rules>) -> bool {
+        let own = self.compiled.demand.as_ref().and_then(|demand| demand.rules.as_ref());
+        own.is_some_and(|own| Some(own) != rules)
     }
 
     /// Whether counts of its packets are compared with a threshold.

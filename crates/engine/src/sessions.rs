@@ -278,8 +278,14 @@ impl Sessions {
                 demand.unidentified.then(|| UnidentifiedPackets::new(self.config.memory / 4));
         }
         if self.asked.demand.rules != demand.rules {
-            self.detection =
-                demand.rules.as_ref().map(|rules| Detection::new(rules, rules_share(&self.config)));
+            let before = self.detection.take();
+            self.detection = demand.rules.as_ref().map(|rules| match before {
+                Some(mut detection) => {
+                    detection.follow(rules);
+                    detection
+                }
+                None => Detection::new(rules, rules_share(&self.config)),
+            });
         }
         if self.asked.demand.own_apps != demand.own_apps {
             self.first_bytes = demand.own_apps.clone().map(FirstBytes::new);

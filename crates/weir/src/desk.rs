@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use utoipa::ToSchema;
 use weir_api::{FunctionCall, Owner, Subscription, SubscriptionId, SubscriptionSpec, builtin};
-use weir_engine::{FileState, Plan, PlanError, Settings};
+use weir_engine::{FileState, Plan, PlanError, Rules, Settings};
 use weir_wire::Time;
 
 /// Nanoseconds from posting orders to the packets for which they hold: more than a worker needs for a batch, so that no
@@ -44,7 +44,6 @@ pub struct Desk {
     interval: u64,
     /// Nanoseconds of the parts that events are judged by: a tenth of a second if the run began with a window of tenths.
     parts: u64,
-    settings: Settings,
     workers: usize,
     /// Maximum bytes of the functions of a plan, and of what is kept for clients.
     limit: usize,
@@ -64,6 +63,8 @@ struct State {
     expression: String,
     /// By owner, and for each owner in the order in which they were added.
     subscriptions: Vec<Subscription>,
+    /// What plans are compiled with. Only the rules of it change.
+    settings: Settings,
     plan: Arc<Plan>,
     routes: Routes,
     /// Time from which the latest orders hold.
@@ -151,6 +152,8 @@ pub enum Change {
     BuiltIn(Vec<Subscription>),
     /// Changes the expression of the run.
     Expression(String),
+    /// Changes the rules that look at flows. A run without rules has no subscription for them.
+    Rules(Rules),
 }
 
 /// A compiled change that is not in effect yet. The desk takes no other change until it is posted or dropped.
@@ -158,6 +161,7 @@ pub struct Prepared<'d> {
     desk: &'d Desk,
     state: MutexGuard<'d, State>,
     plan: Arc<Plan>,
+    settings: Settings,
     next: u32,
     expression: String,
     subscriptions: Vec<Subscription>,
@@ -194,13 +198,13 @@ impl Desk {
             next,
             expression: expression.to_owned(),
             subscriptions,
+            settings,
             plan,
             routes: Routes::default(),
             latest: Time(0),
         };
         Ok(Desk {
             orders: Mutex::new(Posted { unread: VecDeque::new(), read: vec![0; workers], left: Vec::new() }),
-            settings,
             workers,
             interval,
             parts,
@@ -243,7 +247,7 @@ impl Desk {
     pub fn alone(&self, spec: &SubscriptionSpec) -> Result<Plan, String> {
         let alone = Subscription::number([spec.clone()]);
         let plan = check_intervals(&alone, self.interval)
-            .and_then(|()| Plan::of(None, 1, "", &alone, self.settings.clone()));
+            .and_then(|()| Plan::of(None, 1, "", &alone, self.state().settings.clone()));
         plan.map_err(|error| error.to_string())
     }
 
@@ -326,7 +330,7 @@ impl Desk {
     pub fn prepare(&self, changes: Vec<Change>) -> Result<Prepared<'_>, String> {
         let state = self.state_in_turn();
         let (mut next, mut expression) = (state.next, state.expression.clone());
-        let mut subscriptions = state.subscriptions.clone();
+        let (mut subscriptions, mut settings) = (state.subscriptions.clone(), state.settings.clone());
         let mut added = Vec::new();
         // A change that asks for no list looks at no file.
         let changed = LazyCell::new(|| with_changed_lists(&state.plan));
@@ -362,6 +366,7 @@ impl Desk {
                     insert(&mut subscriptions, Owner::Run, new);
                 }
                 Change::Expression(text) => expression = text,
+                Change::Rules(rules) => settings.rules = Some(rules),
             }
         }
         let new = subscriptions.iter().filter(|one| one.id.0 >= state.next || one.owner == Owner::Run);
@@ -370,7 +375,7 @@ impl Desk {
             return Err("`event`: windows of tenths of a second need a run that began with one".to_owned());
         }
         let number = state.plan.number() + 1;
-        let plan = Plan::of(Some(&state.plan), number, &expression, &subscriptions, self.settings.clone());
+        let plan = Plan::of(Some(&state.plan), number, &expression, &subscriptions, settings.clone());
         let plan = Arc::new(plan.map_err(|error| error.to_string())?);
         let taken = plan.memory(self.workers);
         let kept = self.kept.load(Ordering::Relaxed);
@@ -382,7 +387,7 @@ impl Desk {
                 memory::bytes(self.limit)
             ));
         }
-        Ok(Prepared { desk: self, state, plan, next, expression, subscriptions, added })
+        Ok(Prepared { desk: self, state, plan, settings, next, expression, subscriptions, added })
     }
 
     /// Drops the destinations, whose writers end with them, after the last worker has ended.
@@ -459,6 +464,7 @@ impl Prepared<'_> {
         state.next = self.next;
         state.expression = self.expression;
         state.subscriptions = self.subscriptions;
+        state.settings = self.settings;
         state.plan = self.plan;
         (self.desk.post(state), self.added)
     }
