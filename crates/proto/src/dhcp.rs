@@ -3,10 +3,11 @@
 //! Two tables: Suricata has a row for each message, Zeek a row for all messages of one transaction identifier. A
 //! client's broadcasts and a server's answers are often two flows; their rows share the identifier.
 
+use crate::early::begin_transaction;
 use crate::work::looked_at;
 use crate::{
-    Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport, Value,
-    field, record,
+    Buffer, Field, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Setup, Step, Table, Transport,
+    Value, field, record,
 };
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -22,8 +23,17 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Dhcp::new(setup)),
     tables: &[&DHCP, &MESSAGE],
-    buffers: &[],
+    buffers: &[&LEASE_TIME, &RENEWAL_TIME, &REBINDING_TIME],
 };
+
+static LEASE_TIME: Buffer =
+    Buffer::number("dhcp.leasetime", "Lease time of a message in seconds (option 51).");
+static RENEWAL_TIME: Buffer =
+    Buffer::number("dhcp.renewal_time", "Seconds before the client renews its lease (option 58).");
+static REBINDING_TIME: Buffer = Buffer::number(
+    "dhcp.rebinding_time",
+    "Seconds before the client asks any server for its lease (option 59).",
+);
 
 static DHCP: Table = Table {
     name: "dhcp",
@@ -514,11 +524,27 @@ impl Lease {
 struct Dhcp {
     ends: [IpAddr; 2],
     leases: VecDeque<Lease>,
+    /// Number of messages of both sides.
+    messages: u64,
 }
 
 impl Dhcp {
     fn new(setup: &Setup) -> Self {
-        Self { ends: [setup.initiator.0, setup.responder.0], leases: VecDeque::new() }
+        Self { ends: [setup.initiator.0, setup.responder.0], leases: VecDeque::new(), messages: 0 }
+    }
+
+    /// Hands on the times of a message.
+    fn hand_on(&mut self, message: &Message<'_>, side: Direction, out: &mut dyn Out) {
+        begin_transaction(side, self.messages, out);
+        self.messages += 1;
+        let times =
+            [(&LEASE_TIME, code::LEASE), (&RENEWAL_TIME, code::RENEWAL), (&REBINDING_TIME, code::REBINDING)];
+        for (buffer, option) in times {
+            if let Some(seconds) = message.number(option) {
+                out.emit_number(buffer, side, seconds.into());
+            }
+        }
+        out.side_is_complete(side);
     }
 }
 
@@ -534,6 +560,7 @@ impl Parser for Dhcp {
         if message.is_cut {
             PROTOCOL.emit_anomaly("truncated_options", direction, &[], time, out);
         }
+        self.hand_on(&message, direction, out);
         if out.takes(&MESSAGE) {
             out.record(message.record(time));
         }

@@ -6,12 +6,12 @@
 //! [`Out::asked`](crate::Out::asked) first, and does nothing for a table or buffer that nothing reads.
 
 use crate::hex::hex;
-use crate::{Field, Out, Protocol, Record, Table, Value, buffers, tables};
+use crate::{Field, Out, Protocol, Record, Table, Value, all_buffers, tables};
 use md5::{Digest, Md5};
 use std::sync::OnceLock;
 use weir_wire::Direction;
 
-/// Bytes of a message that rules search, as sent or in a normalised form.
+/// Bytes of a message that rules search, as sent or in a normalised form, or a number of it that rules test.
 #[derive(Debug)]
 pub struct Buffer {
     /// Its name in rules, which begins with the protocol, `http.uri`, or with one of [`PREFIXES`]: `ja3.hash`. Those of
@@ -22,16 +22,19 @@ pub struct Buffer {
     /// Whether its bytes come in pieces, in order: a body. An empty piece ends them. Otherwise each call has one whole
     /// value.
     pub is_stream: bool,
-    /// Its position in [`buffers`], or [`NOWHERE`]. Parsers ask for it several times a message, so it is found once.
-    place: OnceLock<u8>,
+    /// Whether each value is a number: 8 bytes, the most significant one first.
+    pub is_number: bool,
+    /// Its position among [`all_buffers`], or [`NOWHERE`]. Parsers ask for it several times a message, so it is found once.
+    place: OnceLock<u16>,
 }
 
 /// The position of a buffer or table that no protocol has: more than [`Asked`] has bits.
-const NOWHERE: u8 = u8::MAX;
+const NOWHERE: u16 = u16::MAX;
 
 /// The first words of names of buffers that are not the name of their protocol, each with that protocol. Rules use these
 /// words: names of a fingerprint, of a message format, or of the protocol in Suricata.
-pub static PREFIXES: &[(&str, &str)] = &[("ja3", "tls"), ("ja3s", "tls"), ("ja4", "tls")];
+pub static PREFIXES: &[(&str, &str)] =
+    &[("ja3", "tls"), ("ja3s", "tls"), ("ja4", "tls"), ("krb5", "kerberos")];
 
 impl Eq for Buffer {}
 
@@ -44,12 +47,17 @@ impl PartialEq for Buffer {
 impl Buffer {
     /// A buffer whose values come whole.
     pub(crate) const fn whole(name: &'static str, help: &'static str) -> Self {
-        Self { name, help, is_stream: false, place: OnceLock::new() }
+        Self { name, help, is_stream: false, is_number: false, place: OnceLock::new() }
     }
 
     /// A buffer whose bytes come in pieces.
     pub(crate) const fn stream(name: &'static str, help: &'static str) -> Self {
-        Self { name, help, is_stream: true, place: OnceLock::new() }
+        Self { name, help, is_stream: true, is_number: false, place: OnceLock::new() }
+    }
+
+    /// A buffer whose values are numbers.
+    pub(crate) const fn number(name: &'static str, help: &'static str) -> Self {
+        Self { name, help, is_stream: false, is_number: true, place: OnceLock::new() }
     }
 
     /// The protocol that has it; none for one of [`crate::SHARED_BUFFERS`].
@@ -57,23 +65,23 @@ impl Buffer {
         crate::PROTOCOLS.iter().find(|protocol| protocol.buffers.contains(&self)).copied()
     }
 
-    /// Its position in [`buffers`], or [`NOWHERE`].
+    /// Its position among [`all_buffers`], or [`NOWHERE`].
     #[inline]
-    fn place(&self) -> u8 {
+    fn place(&self) -> u16 {
         *self.place.get_or_init(|| {
-            let place = buffers().position(|known| known == self);
-            place.and_then(|place| u8::try_from(place).ok()).unwrap_or(NOWHERE)
+            let place = all_buffers().position(|known| known == self);
+            place.and_then(|place| u16::try_from(place).ok()).unwrap_or(NOWHERE)
         })
     }
 }
 
 /// The position of a table in [`tables`], or [`NOWHERE`]. It is searched by address: a table cannot keep its position as a
 /// buffer does, because constants read tables.
-fn place_of(table: &Table) -> u8 {
-    static PLACES: OnceLock<Vec<(usize, u8)>> = OnceLock::new();
+fn place_of(table: &Table) -> u16 {
+    static PLACES: OnceLock<Vec<(usize, u16)>> = OnceLock::new();
     let address = |table: &Table| std::ptr::from_ref(table).addr();
     let places = PLACES.get_or_init(|| {
-        let mut places: Vec<(usize, u8)> = tables().map(address).zip(0..NOWHERE).collect();
+        let mut places: Vec<(usize, u16)> = tables().map(address).zip(0..NOWHERE).collect();
         places.sort_unstable();
         // A table of several protocols has its first position.
         places.dedup_by_key(|(address, _)| *address);
@@ -84,21 +92,28 @@ fn place_of(table: &Table) -> u8 {
 }
 
 /// The bit of a position.
-fn bit(place: u8) -> u128 {
+#[inline]
+fn bit(place: u16) -> u128 {
     1_u128.checked_shl(place.into()).unwrap_or(0)
 }
 
+/// The bits of a position of a buffer.
+#[inline]
+fn bits(place: u16) -> [u128; 2] {
+    [bit(place), place.checked_sub(128).map_or(0, bit)]
+}
+
 /// The tables whose fields are asked for early, and the buffers that are asked for, as bits by their positions in
-/// [`tables`] and [`buffers`]. Computed once for a plan.
+/// [`tables`] and [`all_buffers`]. Computed once for a plan.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Asked {
     tables: u128,
-    buffers: u128,
+    buffers: [u128; 2],
 }
 
 impl Asked {
     /// Nothing.
-    pub const NONE: Self = Self { tables: 0, buffers: 0 };
+    pub const NONE: Self = Self { tables: 0, buffers: [0; 2] };
 
     /// Asks for fields of these tables and for these buffers.
     pub fn of<'a>(
@@ -109,14 +124,14 @@ impl Asked {
             tables: asked_tables.into_iter().map(|table| bit(place_of(table))).fold(0, |all, bit| all | bit),
             buffers: asked_buffers
                 .into_iter()
-                .map(|buffer| bit(buffer.place()))
-                .fold(0, |all, bit| all | bit),
+                .map(|buffer| bits(buffer.place()))
+                .fold([0; 2], |[low, high], [of_low, of_high]| [low | of_low, high | of_high]),
         }
     }
 
     /// Everything.
     pub fn all() -> Self {
-        Self::of(tables(), buffers())
+        Self::of(tables(), all_buffers())
     }
 
     /// Whether fields of a table are asked for.
@@ -128,13 +143,17 @@ impl Asked {
     /// Whether any buffer is asked for.
     #[inline]
     pub fn has_buffers(self) -> bool {
-        self.buffers != 0
+        self.buffers != [0; 2]
     }
 
     /// Whether a buffer is asked for.
     #[inline]
     pub fn has(self, buffer: &Buffer) -> bool {
-        self.buffers != 0 && self.buffers & bit(buffer.place()) != 0
+        if !self.has_buffers() {
+            return false;
+        }
+        let ([low, high], [of_low, of_high]) = (self.buffers, bits(buffer.place()));
+        low & of_low != 0 || high & of_high != 0
     }
 }
 
@@ -267,9 +286,9 @@ mod tests {
 
     #[test]
     fn each_buffer_and_table_has_its_own_bit() {
-        for asked in buffers() {
+        for asked in all_buffers() {
             let only = Asked::of([], [asked]);
-            let has: Vec<_> = buffers().filter(|buffer| only.has(buffer)).collect();
+            let has: Vec<_> = all_buffers().filter(|buffer| only.has(buffer)).collect();
             assert!(has.iter().all(|buffer| *buffer == asked) && !has.is_empty(), "{}", asked.name);
             assert!(only.has_buffers() && !tables().any(|table| only.has_table(table)), "{}", asked.name);
         }

@@ -5,7 +5,7 @@
 use crate::talk::{Talk, Turn};
 use crate::{
     Asked, Buffer, Columns, Expected, Field, Out, PREFIXES, PROTOCOLS, Record, Session, Setup, TCP, Table,
-    Value, Wants, buffers, lossless, tables,
+    Value, Wants, all_buffers, buffers, lossless, tables,
 };
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -42,7 +42,7 @@ pub(crate) enum Emission {
 }
 
 impl Collected {
-    /// The values of a buffer that a side sent, each with the number of its transaction.
+    /// The values of a buffer that a side sent, a number with decimal digits, each with the number of its transaction.
     pub fn numbered(&self, name: &str, side: Direction) -> Vec<(u64, String)> {
         let mut values = self.buffers.iter().filter(|(_, of, _)| *of == side);
         let (mut number, mut found) = (0, Vec::new());
@@ -50,8 +50,12 @@ impl Collected {
             match emission {
                 Emission::Transaction(next) => number = *next,
                 Emission::Value(of) => {
-                    let (.., bytes) = values.next().unwrap();
-                    found.extend((*of == name).then(|| (number, lossless(bytes).to_string())));
+                    let (buffer, _, bytes) = values.next().unwrap();
+                    let text = || match buffer.is_number {
+                        true => u64::from_be_bytes(bytes.as_slice().try_into().unwrap()).to_string(),
+                        false => lossless(bytes).to_string(),
+                    };
+                    found.extend((*of == name).then(|| (number, text())));
                 }
                 Emission::Complete => {}
             }
@@ -517,7 +521,8 @@ fn early_fields_and_buffers_are_those_of_the_records() {
     let listed: BTreeSet<_> = crate::early_fields().map(|(table, field)| (table.name, field.name)).collect();
     let unlisted: Vec<_> = fields_seen.difference(&listed).collect();
     assert!(unlisted.is_empty() && fields_seen.len() * 10 > listed.len() * 9, "{unlisted:?}");
-    let unseen: Vec<_> = buffers().map(|buffer| buffer.name).filter(|name| !seen.contains(name)).collect();
+    let unseen: Vec<_> =
+        all_buffers().map(|buffer| buffer.name).filter(|name| !seen.contains(name)).collect();
     assert!(unseen.is_empty(), "{unseen:?}");
 }
 
@@ -613,6 +618,93 @@ fn transactions_are_numbered() {
     }
 }
 
+/// Numbers that rules test are those of their messages, and belong to the transactions of these.
+#[test]
+fn numbers_belong_to_their_messages() {
+    use Direction::{Forward, Reverse};
+    let cases = [
+        ("dns", 53, "session", "dns.opcode", Forward, "0 0 | 2 0 | 3 0 | 6 0"),
+        ("dns", 53, "session", "dns.rcode", Reverse, "1 0 | 4 5 | 5 3 | 7 0"),
+        ("dns", 53, "session", "dns.rrtype", Forward, "0 1 | 2 28 | 3 1 | 6 16"),
+        ("dns", 53, "session", "dns.rrtype", Reverse, "1 5 | 1 1 | 7 1"),
+        ("mqtt", 1883, "exactly-once", "mqtt.type", Reverse, "1 2 | 4 9 | 5 5 | 7 7 | 8 3 | 11 13 | 13 11"),
+        (
+            "mqtt",
+            1883,
+            "exactly-once",
+            "mqtt.qos",
+            Forward,
+            "0 0 | 2 1 | 3 2 | 6 1 | 10 0 | 12 1 | 14 0 | 15 1 | 16 0",
+        ),
+        ("mqtt", 1883, "exactly-once", "mqtt.qos", Reverse, "8 1 | 11 0"),
+        (
+            "mqtt",
+            1883,
+            "exactly-once",
+            "mqtt.protocol_version",
+            Forward,
+            "0 4 | 2 4 | 3 4 | 6 4 | 9 4 | 10 4 | 12 4 | 14 4 | 15 4 | 16 4",
+        ),
+        ("mqtt", 1883, "exactly-once", "mqtt.reason_code", Reverse, "1 0"),
+        ("snmp", 161, "session", "snmp.version", Forward, "0 2 | 2 2 | 4 1 | 6 2 | 7 2 | 8 2"),
+        ("snmp", 161, "session", "snmp.pdu_type", Forward, "0 0 | 2 5 | 4 3 | 6 1 | 7 2 | 8 9"),
+        ("rfb", 5900, "none", "rfb.sectype", Forward, "3 1"),
+        (
+            "websocket",
+            80,
+            "frames",
+            "websocket.opcode",
+            Reverse,
+            "0 1 | 2 9 | 4 1 | 5 1 | 9 2 | 10 1 | 12 1 | 13 1 | 15 10 | 17 1 | 19 8",
+        ),
+        ("tls", 443, "tls12", "tls.version", Forward, "0 771"),
+        ("tls", 443, "tls12", "tls.version", Reverse, "0 771"),
+        ("tls", 443, "tls12", "tls.state", Forward, "0 1 | 0 16"),
+        ("tls", 443, "tls12", "tls.state", Reverse, "0 2 | 0 12"),
+        ("tls", 443, "tls12", "tls.cert_chain_len", Reverse, "0 2"),
+        ("ftp", 21, "session", "ftp.dynamic_port", Forward, "11 1029 | 13 5282"),
+        ("ftp", 21, "session", "ftp.dynamic_port", Reverse, "5 51210 | 8 51313"),
+        ("ntp", 123, "session", "ntp.version", Forward, "0 4 | 3 3 | 5 2 | 7 2"),
+        ("ntp", 123, "session", "ntp.mode", Forward, "0 3 | 3 3 | 5 6 | 7 7"),
+        ("ntp", 123, "session", "ntp.stratum", Reverse, "1 2 | 2 0 | 4 1"),
+        ("dhcp", 67, "lease", "dhcp.leasetime", Reverse, "1 3600 | 3 3600"),
+        (
+            "ldap",
+            389,
+            "directory",
+            "ldap.request.operation",
+            Forward,
+            "0 0 | 2 3 | 3 3 | 10 6 | 12 8 | 14 12 | 16 14 | 18 10 | 20 3 | 21 16 | 22 23 | 24 2",
+        ),
+        (
+            "ldap",
+            389,
+            "directory",
+            "ldap.responses.operation",
+            Reverse,
+            "1 1 | 4 4 | 5 4 | 6 5 | 7 4 | 8 19 | 9 5 | 11 7 | 13 9 | 15 13 | 17 15 | 19 11 | 23 24",
+        ),
+        (
+            "ldap",
+            389,
+            "directory",
+            "ldap.responses.result_code",
+            Reverse,
+            "1 0 | 6 0 | 9 4 | 11 50 | 13 0 | 15 0 | 17 6 | 19 32 | 23 0",
+        ),
+        ("kerberos", 88, "service", "krb5.msg_type", Forward, "0 12 | 2 12 | 4 10"),
+        ("kerberos", 88, "service", "krb5.msg_type", Reverse, "1 13 | 3 30 | 5 30"),
+    ];
+    for (protocol, port, case, number, side, expected) in cases {
+        let mut all = talks(protocol, port).into_iter();
+        let (_, talk) = all.find(|(path, _)| path.file_stem().is_some_and(|stem| stem == case)).unwrap();
+        let found = talk.asked(whole).numbered(number, side);
+        let found: Vec<_> =
+            found.iter().map(|(transaction, value)| format!("{transaction} {value}")).collect();
+        assert_eq!(found.join(" | "), expected, "{protocol} {case} {number}");
+    }
+}
+
 /// The number of a response of SMB is that of its command, although no buffer has bytes of it.
 #[test]
 fn responses_have_the_numbers_of_their_commands() {
@@ -640,7 +732,7 @@ fn sides_are_complete_once() {
         ("smtp", 25, "reset", "0! 1!! 2!", ""),
         ("snmp", 161, "session", "0! 2! 4! 6! 7! 8!", "1! 3! 5!"),
         ("rfb", 5900, "none", "1! 3! 4!", "0! 2! 5!"),
-        ("tls", 443, "tls12", "!", "!!"),
+        ("tls", 443, "tls12", "!!", "!!!"),
         ("ssh", 22, "password", "!!", "!!"),
     ] {
         let mut all = talks(protocol, port).into_iter();
@@ -660,7 +752,7 @@ fn no_buffer_follows_a_complete_side() {
         let emitted = talk.asked(whole);
         for emission in emitted.emissions.iter().flat_map(|side| side.windows(2)) {
             if let [Emission::Complete, Emission::Value(name)] = emission {
-                let buffer = buffers().find(|buffer| buffer.name == *name).unwrap();
+                let buffer = all_buffers().find(|buffer| buffer.name == *name).unwrap();
                 let protocol = buffer.protocol().map(|protocol| protocol.name);
                 let comes_again = protocol.is_none_or(|name| ["tls", "quic", "ssh", "ftp"].contains(&name));
                 assert!(buffer.is_stream || comes_again, "{}: {name}", path.display());
@@ -677,9 +769,10 @@ fn no_buffer_follows_a_complete_side() {
 
 #[test]
 fn buffers_are_named_after_their_protocol() {
-    assert!(tables().count() <= 128 && buffers().count() <= 128);
+    assert!(tables().count() <= 128 && all_buffers().count() <= 256);
+    assert!(buffers().chain(crate::numbers()).count() == all_buffers().count());
     let mut names = BTreeSet::new();
-    for buffer in buffers() {
+    for buffer in all_buffers() {
         let begins = buffer.name.split('.').next().unwrap();
         let own = PREFIXES.iter().find(|(prefix, _)| *prefix == begins).map_or(&begins, |(_, own)| own);
         let own = (!crate::SHARED_BUFFERS.contains(&buffer)).then_some(*own);

@@ -303,8 +303,18 @@ pub static SHARED_BUFFERS: &[&Buffer] = &[
     &mime::URL,
 ];
 
-/// Every buffer, in the order of the manual.
+/// Every buffer with bytes, in the order of the manual.
 pub fn buffers() -> impl Iterator<Item = &'static Buffer> {
+    all_buffers().filter(|buffer| !buffer.is_number)
+}
+
+/// Every buffer whose values are numbers, by protocol.
+pub fn numbers() -> impl Iterator<Item = &'static Buffer> {
+    all_buffers().filter(|buffer| buffer.is_number)
+}
+
+/// Every buffer, of both kinds.
+fn all_buffers() -> impl Iterator<Item = &'static Buffer> {
     SHARED_BUFFERS.iter().chain(PROTOCOLS.iter().flat_map(|protocol| protocol.buffers)).copied()
 }
 

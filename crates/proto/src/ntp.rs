@@ -1,7 +1,9 @@
 //! Network Time Protocol (RFC 5905, and its predecessor RFC 1305): each message.
 
+use crate::early::begin_transaction;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field, record,
+    Buffer, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Step, Table, Transport, Value, field,
+    record,
 };
 use std::net::Ipv4Addr;
 use weir_wire::stream::Chunk;
@@ -13,10 +15,16 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     transport: Transport::Udp,
     ports: &[123],
     probe,
-    parser: |_| Box::new(Ntp),
+    parser: |_| Box::new(Ntp::default()),
     tables: &[&NTP, &CONTROL],
-    buffers: &[],
+    buffers: &[&VERSION, &MODE, &STRATUM, &REFERENCE_ID],
 };
+
+static VERSION: Buffer = Buffer::number("ntp.version", "Version of a message.");
+static MODE: Buffer = Buffer::number("ntp.mode", "Mode of a message, 1 to 7.");
+static STRATUM: Buffer = Buffer::number("ntp.stratum", "Stratum of a message that carries times.");
+static REFERENCE_ID: Buffer =
+    Buffer::whole("ntp.reference_id", "Reference identifier of a message that carries times, 4 bytes.");
 
 static NTP: Table = Table {
     name: "ntp",
@@ -88,6 +96,8 @@ static CONTROL: Table = Table {
 
 /// Bytes of a message without optional fields.
 const SIZE: usize = 48;
+/// Place of the reference identifier in bytes.
+const REFERENCE: usize = 12;
 /// Bytes of a key identifier with an MD5 or SHA-1 digest.
 const CHECKS: [usize; 2] = [20, 24];
 /// Seconds from 1900 to 1970.
@@ -129,19 +139,55 @@ fn probe_one(data: &[u8], home: bool) -> Probe {
     }
 }
 
-struct Ntp;
+#[derive(Default)]
+struct Ntp {
+    /// Number of messages of both sides.
+    messages: u64,
+}
+
+impl Ntp {
+    /// Hands on the numbers and the reference identifier of a message that was read.
+    fn hand_on(&mut self, data: &[u8], side: Direction, out: &mut dyn Out) {
+        let Some([first, stratum]) = data.first_chunk() else { return };
+        let (version, mode) = (first >> 3 & 7, first & 7);
+        begin_transaction(side, self.messages, out);
+        self.messages += 1;
+        out.emit_number(&VERSION, side, version.into());
+        out.emit_number(&MODE, side, mode.into());
+        if mode < 6 {
+            out.emit_number(&STRATUM, side, (*stratum).into());
+            if let Some(id) = data.get(REFERENCE..REFERENCE + 4) {
+                out.emit(&REFERENCE_ID, side, id);
+            }
+        }
+        out.side_is_complete(side);
+    }
+
+    fn emit(&mut self, record: Option<Record<'_>>, chunk: &Chunk<'_>, out: &mut dyn Out) {
+        let direction: Direction = chunk.direction;
+        match record {
+            Some(record) => {
+                self.hand_on(chunk.data, direction, out);
+                out.record(record);
+            }
+            None => {
+                PROTOCOL.emit_anomaly("truncated_message", direction, chunk.data, chunk.time, out);
+            }
+        }
+    }
+}
 
 impl Parser for Ntp {
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
         let (time, direction) = (chunk.time, chunk.direction);
         match chunk.data.first().map(|first| first & 7) {
             None => return Step::Next,
-            Some(6) => emit(control(chunk.data, time), chunk, out),
-            Some(7) => emit(private(chunk.data, time), chunk, out),
+            Some(6) => self.emit(control(chunk.data, time), chunk, out),
+            Some(7) => self.emit(private(chunk.data, time), chunk, out),
             Some(0) => {
                 PROTOCOL.emit_anomaly("reserved_mode", direction, chunk.data, time, out);
             }
-            Some(_) => emit(message(chunk.data, time), chunk, out),
+            Some(_) => self.emit(message(chunk.data, time), chunk, out),
         }
         Step::Next
     }
@@ -150,16 +196,6 @@ impl Parser for Ntp {
 
     fn memory(&self) -> usize {
         0
-    }
-}
-
-fn emit(record: Option<Record<'_>>, chunk: &Chunk<'_>, out: &mut dyn Out) {
-    let direction: Direction = chunk.direction;
-    match record {
-        Some(record) => out.record(record),
-        None => {
-            PROTOCOL.emit_anomaly("truncated_message", direction, chunk.data, chunk.time, out);
-        }
     }
 }
 

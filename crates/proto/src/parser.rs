@@ -195,6 +195,11 @@ pub trait Out {
         }
     }
 
+    /// Emits a number if it is [asked for](Out::asked).
+    fn emit_number(&mut self, buffer: &'static Buffer, side: Direction, number: u64) {
+        self.emit(buffer, side, &number.to_be_bytes());
+    }
+
     /// Takes an expected flow, such as FTP's data channel: a flow to its responder goes to its parser, from whichever
     /// host it comes if no initiator is given.
     fn expect(&mut self, expected: Expected);

@@ -16,10 +16,16 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Rfb::default()),
     tables: &[&RFB],
-    buffers: &[&NAME],
+    buffers: &[&NAME, &SECTYPE, &SECRESULT],
 };
 
 static NAME: Buffer = Buffer::whole("rfb.name", "Name of the desktop, as the server states it.");
+static SECTYPE: Buffer = Buffer::number(
+    "rfb.sectype",
+    "Type of security that the client chooses, or the server before version 3.7.",
+);
+static SECRESULT: Buffer =
+    Buffer::number("rfb.secresult", "Result of the security handshake, of the server: 0 lets the client in.");
 
 pub(crate) static RFB: Table = Table {
     name: "rfb",
@@ -172,6 +178,21 @@ struct Rfb {
     is_done: bool,
     /// Number of messages of both sides.
     messages: u64,
+}
+
+/// Hands on the number of a message.
+fn hand_on(what: Next, message: &[u8], side: Direction, out: &mut dyn Out) {
+    let mut reader = Reader::new(message);
+    match what {
+        Next::Choice => reader.u8().into_iter().for_each(|kind| out.emit_number(&SECTYPE, side, kind.into())),
+        Next::Security => {
+            reader.u32().into_iter().for_each(|kind| out.emit_number(&SECTYPE, side, kind.into()));
+        }
+        Next::Verdict => {
+            reader.u32().into_iter().for_each(|result| out.emit_number(&SECRESULT, side, result.into()));
+        }
+        _ => {}
+    }
 }
 
 /// What follows a message.
@@ -331,6 +352,7 @@ impl Parser for Rfb {
             let message: Vec<u8> = held.drain(..size).collect();
             begin_transaction(side, self.messages, out);
             self.messages += 1;
+            hand_on(next, &message, side, out);
             let then = self.take(&message);
             if let Some((.., name)) = &self.desktop {
                 out.emit(&NAME, side, name);
@@ -372,7 +394,27 @@ mod tests {
     fn the_name_of_a_desktop_is_a_buffer() {
         let (_, talk) = talks("rfb", 5900).into_iter().find(|(path, _)| path.ends_with("none.talk")).unwrap();
         let emitted = talk.asked(|data| data.chunks(3).map(<[u8]>::to_vec).collect());
-        let [(buffer, side, name)] = emitted.buffers.as_slice() else { panic!("{:?}", emitted.buffers) };
+        let texts: Vec<_> = emitted.buffers.iter().filter(|(buffer, ..)| !buffer.is_number).collect();
+        let [(buffer, side, name)] = texts.as_slice() else { panic!("{texts:?}") };
         assert_eq!((buffer.name, *side, name.as_slice()), ("rfb.name", Direction::Reverse, &b"kiosk"[..]));
+    }
+
+    /// The result of the security handshake, and the type that was chosen before it.
+    #[test]
+    fn the_choice_and_the_result_of_security_are_numbers() {
+        use Direction::{Forward, Reverse};
+        // Before version 3.7 the server sets the type.
+        for (case, sets, result) in [("vnc", Forward, "0"), ("refused", Forward, "1"), ("old", Reverse, "0")]
+        {
+            let mut all = talks("rfb", 5900).into_iter();
+            let (_, talk) = all.find(|(path, _)| path.file_stem().is_some_and(|stem| stem == case)).unwrap();
+            let emitted = talk.asked(|data| data.chunks(3).map(<[u8]>::to_vec).collect());
+            let values = |name: &str, side: Direction| -> Vec<String> {
+                emitted.numbered(name, side).into_iter().map(|(_, number)| number).collect()
+            };
+            assert_eq!(values("rfb.sectype", sets), ["2"], "{case}");
+            assert!(values("rfb.sectype", sets.opposite()).is_empty(), "{case}");
+            assert_eq!(values("rfb.secresult", Reverse), [result], "{case}");
+        }
     }
 }

@@ -21,11 +21,14 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Snmp::default()),
     tables: &[&SNMP, &MESSAGE],
-    buffers: &[&COMMUNITY, &USM],
+    buffers: &[&COMMUNITY, &USM, &VERSION, &PDU_TYPE],
 };
 
 static COMMUNITY: Buffer = Buffer::whole("snmp.community", "Community string (versions 1 and 2c).");
 static USM: Buffer = Buffer::whole("snmp.usm", "User name of the security model (version 3).");
+static VERSION: Buffer = Buffer::number("snmp.version", "Version of a message: 1, 2 (2c) or 3.");
+static PDU_TYPE: Buffer =
+    Buffer::number("snmp.pdu_type", "Type of the PDU: 0 to 8; none if it is encrypted.");
 
 static SNMP: Table = Table {
     name: "snmp",
@@ -237,6 +240,11 @@ impl<'a> Message<'a> {
         Some(())
     }
 
+    /// The version by its name: 1, 2 for 2c, or 3.
+    fn named_version(&self) -> u8 {
+        if self.version == 3 { 3 } else { self.version + 1 }
+    }
+
     fn record(&self, time: Time) -> Record<'_> {
         let names = self.variables.iter().map(|variable| Value::from(&variable.name)).collect::<Vec<_>>();
         let rows = self.variables.iter().map(Variable::row).collect::<Vec<_>>();
@@ -247,7 +255,7 @@ impl<'a> Message<'a> {
         record!(
             MESSAGE,
             time,
-            version = if self.version == 3 { 3 } else { self.version + 1 },
+            version = self.named_version(),
             pdu_type = self.kind.map_or_else(|| "encrypted".to_owned(), said),
             error = (self.error != 0).then(|| error(self.error)),
             trap_type = kind,
@@ -423,6 +431,10 @@ impl Parser for Snmp {
             if let Some(text) = text {
                 out.emit(buffer, direction, text);
             }
+        }
+        out.emit_number(&VERSION, direction, message.named_version().into());
+        if let Some(kind) = message.kind {
+            out.emit_number(&PDU_TYPE, direction, (kind & 0x1f).into());
         }
         out.side_is_complete(direction);
         if out.takes(&MESSAGE) {

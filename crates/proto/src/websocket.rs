@@ -23,9 +23,13 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe: |_: &Heads<'_>| Probe::Reject,
     parser: |_| Box::new(Websocket::default()),
     tables: &[&FRAMES],
-    buffers: &[&PAYLOAD],
+    buffers: &[&PAYLOAD, &OPCODE],
 };
 
+static OPCODE: Buffer = Buffer::number(
+    "websocket.opcode",
+    "Kind of a message, which its first frame states, or of a control frame.",
+);
 static PAYLOAD: Buffer = Buffer::whole(
     "websocket.payload",
     "Payload of a message or control frame, unmasked, with its frames joined; the first 64 KiB, up to a gap, compressed as sent.",
@@ -78,6 +82,8 @@ struct Side {
     sought: Option<Sought>,
     /// Payload of the earlier frames of a message, if `websocket.payload` is asked for.
     message: Vec<u8>,
+    /// Kind of the message whose last frame has not come, if its first one was seen.
+    opcode: Option<u8>,
     /// Number of headers until the frame that was found after a gap is certain: the next one must be likely too.
     doubt: u8,
 }
@@ -207,6 +213,7 @@ impl Side {
         }
         self.header.clear();
         self.message.clear();
+        self.opcode = None;
         self.doubt = 0;
         self.sought = Some(Sought::default());
     }
@@ -259,10 +266,15 @@ impl Side {
         if !is_asked || !frame.is_control() && !frame.continues() {
             self.message = Vec::new();
         }
+        if !frame.is_control() && !frame.continues() {
+            self.opcode = Some(frame.first & 15);
+        }
         let is_last = frame.is_control() || frame.first & 0x80 != 0 || frame.missing > 0;
         if is_last {
             begin_transaction(direction, *messages, out);
             *messages += 1;
+            let opcode = if frame.is_control() { Some(frame.first & 15) } else { self.opcode.take() };
+            out.emit_number(&OPCODE, direction, opcode.unwrap_or(frame.first & 15).into());
         }
         if frame.is_control() {
             if !frame.payload.is_empty() {
@@ -400,7 +412,13 @@ mod tests {
                 let chunk = Chunk { time: Time(0), direction: Direction::Reverse, gap: 0, data: piece };
                 parser.chunk(&chunk, &mut out);
             }
-            let payloads: Vec<_> = out.buffers.iter().map(|(_, _, bytes)| bytes.as_slice()).collect();
+            let of = |number: bool| {
+                let found = out.buffers.iter().filter(move |(buffer, ..)| buffer.is_number == number);
+                found.map(|(_, _, bytes)| bytes.as_slice()).collect::<Vec<_>>()
+            };
+            let payloads = of(false);
+            // The kind of a message is that of its first frame.
+            assert_eq!(of(true), [9_u64, 1, 2, 10].map(u64::to_be_bytes), "in pieces of {size}");
             let joined = [b"one and ", &[b'a'; 300][..]].concat();
             let cut = vec![b'x'; MAX_MESSAGE];
             assert_eq!(payloads, [b"ping", joined.as_slice(), &cut], "in pieces of {size}");
@@ -421,7 +439,8 @@ mod tests {
         };
         take(0, b"\x01\x0abefore");
         take(2, b"at\x80\x04rest");
-        let payloads: Vec<_> = out.buffers.iter().map(|(_, _, bytes)| bytes.as_slice()).collect();
+        let payloads = out.buffers.iter().filter(|(buffer, ..)| !buffer.is_number);
+        let payloads: Vec<_> = payloads.map(|(_, _, bytes)| bytes.as_slice()).collect();
         assert_eq!(payloads, [b"before", &b"rest"[..]]);
     }
 }

@@ -176,7 +176,7 @@ fn on(ports: &[u16]) -> String {
 /// The buffers of a protocol that `search` takes.
 fn buffers(buffers: &[&Buffer]) -> String {
     let mut text = String::new();
-    for buffer in buffers.iter().filter(|buffer| !buffer.is_stream) {
+    for buffer in buffers.iter().filter(|buffer| !buffer.is_stream && !buffer.is_number) {
         if text.is_empty() {
             text += ".SS Buffers\nThe function search finds texts in them before a record is complete.\n";
         }
@@ -311,7 +311,7 @@ mod tests {
             for buffer in protocol.buffers {
                 assert_eq!(
                     page.contains(&format!(".B {}\n", buffer.name)),
-                    !buffer.is_stream,
+                    !buffer.is_stream && !buffer.is_number,
                     "{}",
                     buffer.name
                 );

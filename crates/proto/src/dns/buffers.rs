@@ -1,4 +1,4 @@
-//! The names of a message that rules search.
+//! The names of a message that rules search, and the numbers that they test.
 
 use super::wire::{Message, Section, kind};
 use crate::{Buffer, Out};
@@ -7,6 +7,14 @@ use weir_wire::Direction;
 /// Names in questions of requests.
 pub(super) static QUERY: Buffer =
     Buffer::whole("dns.query", "Name in a question, as sent; each question of a message alone.");
+
+/// Numbers of messages of DNS itself.
+static OPCODE: Buffer = Buffer::number("dns.opcode", "Operation in the header of a message.");
+static RCODE: Buffer = Buffer::number("dns.rcode", "Code in the header of a message, 0 to 15.");
+static RRTYPE: Buffer = Buffer::number(
+    "dns.rrtype",
+    "Type of a question of a request, or of a record in the answer section; each alone.",
+);
 
 /// The buffers of a protocol with this message format. Each name is a value.
 pub(super) struct Names {
@@ -52,11 +60,11 @@ macro_rules! names {
     };
 }
 
-names!(PLAIN, ALL_PLAIN, "dns", [&QUERY]);
+names!(PLAIN, ALL_PLAIN, "dns", [&QUERY, &OPCODE, &RCODE, &RRTYPE]);
 names!(MULTICAST, ALL_MULTICAST, "mdns", []);
 names!(LINK_LOCAL, ALL_LINK_LOCAL, "llmnr", []);
 
-/// Hands on the names of a message that `side` sent.
+/// Hands on the names and the numbers of a message that `side` sent.
 pub(super) fn hand_on(names: &'static Names, message: &Message, side: Direction, out: &mut dyn Out) {
     let asked = out.asked();
     if !asked.has_buffers() {
@@ -64,6 +72,9 @@ pub(super) fn hand_on(names: &'static Names, message: &Message, side: Direction,
     }
     let is_response = message.header.is_response();
     let of_plain = std::ptr::eq(names, &PLAIN);
+    if of_plain {
+        numbers(message, side, out);
+    }
     for (buffer, is_wanted) in [(&QUERY, of_plain && !is_response), (&names.queries, true)] {
         if is_wanted && asked.has(buffer) {
             for question in &message.questions {
@@ -83,6 +94,24 @@ pub(super) fn hand_on(names: &'static Names, message: &Message, side: Direction,
     }
     if is_response && asked.has(&names.response) {
         of_response(&names.response, message, side, out);
+    }
+}
+
+/// Hands on the numbers of a message: of a request the types of its questions, of a response those of its answers, as in
+/// Suricata's `dns.rrtype`.
+fn numbers(message: &Message, side: Direction, out: &mut dyn Out) {
+    let header = message.header;
+    out.emit_number(&OPCODE, side, header.opcode().into());
+    out.emit_number(&RCODE, side, header.rcode().into());
+    if !out.asked().has(&RRTYPE) {
+        return;
+    }
+    if header.is_response() {
+        for record in message.records.iter().filter(|record| record.section == Section::Answer) {
+            out.emit_number(&RRTYPE, side, record.kind.into());
+        }
+    } else {
+        message.questions.iter().for_each(|question| out.emit_number(&RRTYPE, side, question.kind.into()));
     }
 }
 

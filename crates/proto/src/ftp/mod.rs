@@ -29,11 +29,15 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Ftp::new(setup)),
     tables: &[&FTP, &COMMANDS, &tables::DATA],
-    buffers: &[&COMMAND, &COMMAND_DATA, &REPLY, &COMPLETION_CODE],
+    buffers: &[&COMMAND, &COMMAND_DATA, &REPLY, &COMPLETION_CODE, &DYNAMIC_PORT],
 };
 
 static COMMAND: Buffer =
     Buffer::whole("ftp.command", "Command of a client in capitals, without its argument.");
+static DYNAMIC_PORT: Buffer = Buffer::number(
+    "ftp.dynamic_port",
+    "Port of a data connection in PORT, EPRT, or a reply to PASV or EPSV.",
+);
 static COMMAND_DATA: Buffer =
     Buffer::whole("ftp.command_data", "Argument of a command of a client, without the blanks around it.");
 static REPLY: Buffer =
@@ -329,6 +333,7 @@ impl Ftp {
                         let endpoint =
                             Endpoint { is_passive: false, initiator: self.setup.responder.0, responder };
                         command.data = Some(endpoint);
+                        out.emit_number(&DYNAMIC_PORT, Direction::Forward, responder.1.into());
                         self.expect(endpoint, time, out);
                     }
                     None => {
@@ -542,7 +547,6 @@ impl Ftp {
         time: Time,
         out: &mut dyn Out,
     ) -> bool {
-        out.side_is_complete(Direction::Reverse);
         let is_good = (200..400).contains(&code);
         match command.name.as_slice() {
             b"PASV" | b"EPSV" if code == 227 || code == 229 => {
@@ -555,6 +559,7 @@ impl Ftp {
                         let endpoint =
                             Endpoint { is_passive: true, initiator: self.setup.initiator.0, responder };
                         command.data = Some(endpoint);
+                        out.emit_number(&DYNAMIC_PORT, Direction::Reverse, responder.1.into());
                         self.expect(endpoint, time, out);
                     }
                     None => PROTOCOL.emit_anomaly(
@@ -579,6 +584,7 @@ impl Ftp {
             }
             _ => {}
         }
+        out.side_is_complete(Direction::Reverse);
         self.emit_command(&command, time, out);
         // Servers of drafts before RFC 4217 answer AUTH SSL with 334.
         let is_ssl = [&b"SSL"[..], b"TLS"]

@@ -3,12 +3,13 @@
 mod message;
 mod words;
 
+use crate::early::begin_transaction;
 use crate::messages::{Length, Reads, Rules, Sides};
 use crate::sought::Begun;
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Span, Step, TCP, Table, Transport, field,
-    messages, record,
+    Buffer, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Span, Step, TCP, Table, Transport,
+    field, messages, record,
 };
 use message::{Message, kind};
 use std::collections::VecDeque;
@@ -23,8 +24,13 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Kerberos { is_stream: setup.ip_proto == TCP, ..Kerberos::default() }),
     tables: &[&KERBEROS],
-    buffers: &[],
+    buffers: &[&MESSAGE_TYPE],
 };
+
+static MESSAGE_TYPE: Buffer = Buffer::number(
+    "krb5.msg_type",
+    "Type of a message: 10 and 12 are requests, 11 and 13 replies, 30 errors.",
+);
 
 static KERBEROS: Table = Table {
     name: "kerberos",
@@ -251,6 +257,8 @@ struct Kerberos {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Waiting>,
+    /// Number of messages of both sides.
+    messages: u64,
 }
 
 impl Reads for State {
@@ -277,6 +285,10 @@ impl State {
             return self.malformed(bytes, chunk, out);
         };
         let (time, at) = (chunk.time, out.here());
+        begin_transaction(chunk.direction, self.messages, out);
+        self.messages += 1;
+        out.emit_number(&MESSAGE_TYPE, chunk.direction, message.kind.into());
+        out.side_is_complete(chunk.direction);
         match message.kind {
             kind::AS_REQUEST | kind::TGS_REQUEST => {
                 looked_at(self.waiting.len());

@@ -6,12 +6,13 @@
 mod filter;
 mod message;
 
+use crate::early::begin_transaction;
 use crate::messages::{Length, Reads, Rules, Sides};
 use crate::sought::Begun;
 use crate::work::looked_at;
 use crate::{
-    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Span, Step, TCP, Table, Transport, Value, field,
-    gssapi, kerberos, lossless, messages, record, tls,
+    Buffer, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Span, Step, TCP, Table, Transport, Value,
+    field, gssapi, kerberos, lossless, messages, record, tls,
 };
 use message::{Login, Message, Outcome, START_TLS, Said, Search, op};
 use std::collections::VecDeque;
@@ -26,8 +27,13 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Ldap { is_stream: setup.ip_proto == TCP, ..Ldap::default() }),
     tables: &[&LDAP, &SEARCH],
-    buffers: &[],
+    buffers: &[&REQUEST, &RESPONSE, &RESULT_CODE],
 };
+
+static REQUEST: Buffer = Buffer::number("ldap.request.operation", "Operation of a request (RFC 4511, 4.2).");
+static RESPONSE: Buffer =
+    Buffer::number("ldap.responses.operation", "Operation of a response (RFC 4511, 4.2).");
+static RESULT_CODE: Buffer = Buffer::number("ldap.responses.result_code", "Result code of a response.");
 
 static LDAP: Table = Table {
     name: "ldap",
@@ -251,6 +257,8 @@ struct State {
     /// Identifier of the request that begins TLS.
     starts_tls: Option<u64>,
     login: kerberos::Login,
+    /// Number of messages of both sides.
+    messages: u64,
 }
 
 impl Reads for State {
@@ -313,6 +321,7 @@ impl State {
             return Step::Next;
         };
         let Message { id, op, said } = message;
+        self.hand_on(op, &said, chunk.direction, out);
         let other = |object: Vec<u8>| Other { opcode: opcode(op), object, ..Other::default() };
         let asked = match said {
             Said::Result(outcome) => return self.answer(id, op, &outcome, chunk, out),
@@ -343,6 +352,19 @@ impl State {
             _ => self.wait(waiting, chunk, out),
         }
         Step::Next
+    }
+
+    /// Hands on the numbers of a message.
+    fn hand_on(&mut self, op: u8, said: &Said<'_>, side: Direction, out: &mut dyn Out) {
+        begin_transaction(side, self.messages, out);
+        self.messages += 1;
+        // The tag of an operation is its number with the bits of its class and form.
+        let (number, is_request) = (op & 0x1f, side == Direction::Forward);
+        out.emit_number(if is_request { &REQUEST } else { &RESPONSE }, side, number.into());
+        if let Said::Result(outcome) = said {
+            out.emit_number(&RESULT_CODE, side, outcome.code);
+        }
+        out.side_is_complete(side);
     }
 
     fn wait(&mut self, waiting: Waiting, chunk: &Chunk<'_>, out: &mut dyn Out) {

@@ -1,7 +1,10 @@
-//! The texts of a message that rules search.
+//! The texts of a message that rules search, and the numbers that they test.
 
-use super::fields::{self, TOPICS};
-use super::{Exchange, KIND_CONNECT, KIND_PUBLISH, KIND_SUBSCRIBE, KIND_UNSUBSCRIBE, Message};
+use super::fields::{self, BEGIN, TOPICS};
+use super::{
+    Exchange, KIND_AUTH, KIND_CONNACK, KIND_CONNECT, KIND_DISCONNECT, KIND_PUBACK, KIND_PUBCOMP,
+    KIND_PUBLISH, KIND_PUBREC, KIND_SUBACK, KIND_SUBSCRIBE, KIND_UNSUBACK, KIND_UNSUBSCRIBE, Message,
+};
 use crate::{Buffer, Out, Value};
 use weir_wire::Direction;
 
@@ -22,6 +25,20 @@ static SUBSCRIBED: Buffer =
 static UNSUBSCRIBED: Buffer =
     Buffer::whole("mqtt.unsubscribe.topic", "Topic in UNSUBSCRIBE; each alone, up to 64 of a message.");
 
+static TYPE: Buffer = Buffer::number("mqtt.type", "Type of a message, 1 to 15.");
+static QOS: Buffer = Buffer::number(
+    "mqtt.qos",
+    "Quality of service in the fixed header of a message; acknowledgements have none.",
+);
+static VERSION: Buffer = Buffer::number(
+    "mqtt.protocol_version",
+    "Version in CONNECT, and of each message after it: 3, 4 (3.1.1) or 5.",
+);
+static REASON_CODE: Buffer = Buffer::number(
+    "mqtt.reason_code",
+    "Reason or return code of CONNACK, PUBACK, PUBREC, PUBREL, PUBCOMP, UNSUBACK, DISCONNECT and AUTH; each alone.",
+);
+
 pub(super) static ALL: &[&Buffer] = &[
     &CLIENT_ID,
     &USERNAME,
@@ -33,6 +50,10 @@ pub(super) static ALL: &[&Buffer] = &[
     &MESSAGE,
     &SUBSCRIBED,
     &UNSUBSCRIBED,
+    &TYPE,
+    &QOS,
+    &VERSION,
+    &REASON_CODE,
 ];
 
 /// Fields of CONNECT whose value a buffer has.
@@ -43,6 +64,45 @@ static OF_CONNECT: [(&Buffer, usize); 5] = [
     (&USERNAME, fields::CONNECT_USERNAME),
     (&PASSWORD, fields::CONNECT_PASSWORD),
 ];
+
+/// Whether a message acknowledges another one. What stands for a quality of service in its header is reserved.
+fn is_acknowledgement(kind: u8) -> bool {
+    matches!(kind, KIND_CONNACK | KIND_PUBACK | KIND_PUBREC | KIND_PUBCOMP | KIND_SUBACK | KIND_UNSUBACK)
+}
+
+/// Hands on the numbers of a message that `side` sent, as far as it was read. `version` is that of CONNECT, if it was seen.
+pub(super) fn numbers(own: &Exchange, version: Option<u8>, side: Direction, out: &mut dyn Out) {
+    if !out.asked().has_buffers() {
+        return;
+    }
+    out.emit_number(&TYPE, side, own.kind.into());
+    if !is_acknowledgement(own.kind) {
+        out.emit_number(&QOS, side, own.qos.into());
+    }
+    let stated = own.values.get(fields::CONNECT_PROTOCOL_VERSION).and_then(number);
+    if let Some(version) = stated.or(version.map(u64::from)) {
+        out.emit_number(&VERSION, side, version);
+    }
+    let place = match own.kind {
+        KIND_CONNACK => fields::CONNACK_RETURN_CODE,
+        // After the three bits of the fixed header and the identifier.
+        KIND_PUBACK..=KIND_PUBCOMP => BEGIN.get(usize::from(own.kind)).map_or(usize::MAX, |begin| begin + 4),
+        KIND_UNSUBACK => fields::UNSUBACK_REASON_CODES,
+        KIND_DISCONNECT => fields::DISCONNECT_REASON_CODE,
+        KIND_AUTH => fields::AUTH_REASON_CODE,
+        _ => return,
+    };
+    let codes = match own.values.get(place) {
+        Some(Value::List(codes)) => codes.as_slice(),
+        Some(code) => std::slice::from_ref(code),
+        None => &[],
+    };
+    codes.iter().filter_map(number).for_each(|code| out.emit_number(&REASON_CODE, side, code));
+}
+
+fn number(value: &Value<'_>) -> Option<u64> {
+    if let Value::Uint(number) = value { Some(*number) } else { None }
+}
 
 /// Hands on the texts of a message that `side` sent, as far as it was read. Payloads are those of the message: its fields have
 /// only their first bytes.

@@ -53,6 +53,17 @@ static JA3S_TEXT: Buffer =
     Buffer::whole("ja3s.string", "Text that JA3S is the MD5 of: `771,49196,65281-11`.");
 static JA4: Buffer = Buffer::whole("ja4.hash", "JA4 of a client hello, also within QUIC and DTLS.");
 
+static VERSION: Buffer = Buffer::number(
+    "tls.version",
+    "Version of a hello over TCP: of a client the first one that it offers, of a server the one that it chooses.",
+);
+static STATE: Buffer = Buffer::number(
+    "tls.state",
+    "Type of a hello or key exchange of a handshake over TCP: 1 and 2 hellos, 12 and 16 key exchanges of server and client.",
+);
+static CHAIN_LENGTH: Buffer =
+    Buffer::number("tls.cert_chain_len", "Number of certificates of a chain, up to 32.");
+
 pub(super) static ALL: &[&Buffer] = &[
     &SNI,
     &CERTIFICATES,
@@ -70,6 +81,9 @@ pub(super) static ALL: &[&Buffer] = &[
     &JA3S,
     &JA3S_TEXT,
     &JA4,
+    &VERSION,
+    &STATE,
+    &CHAIN_LENGTH,
 ];
 
 /// Buffers with contents of a side's first certificate.
@@ -82,6 +96,9 @@ pub(super) fn client_hello(hello: &ClientHello, over: Over, side: Direction, out
     hello.alpn.iter().for_each(|protocol| out.emit(&ALPN, side, protocol));
     random(hello.random, over, side, out);
     emit_fingerprint([&JA3, &JA3_TEXT], || hello.ja3().into_bytes(), side, out);
+    if over == Over::Stream {
+        out.emit_number(&VERSION, side, hello.preferred().into());
+    }
     if out.asked().has(&JA4) {
         out.buffer(&JA4, side, hello.ja4(over.letter()).as_bytes());
     }
@@ -91,6 +108,9 @@ pub(super) fn client_hello(hello: &ClientHello, over: Over, side: Direction, out
 pub(super) fn server_hello(hello: &ServerHello, over: Over, side: Direction, out: &mut dyn Out) {
     hello.alpn.iter().for_each(|protocol| out.emit(&ALPN, side, protocol));
     random(hello.random, over, side, out);
+    if over == Over::Stream {
+        out.emit_number(&VERSION, side, hello.spoken().into());
+    }
     emit_fingerprint([&JA3S, &JA3S_TEXT], || hello.ja3s().into_bytes(), side, out);
 }
 
@@ -107,6 +127,23 @@ fn random(random: Option<Random>, over: Over, side: Direction, out: &mut dyn Out
 /// Whether any buffer is asked for that has contents of a side's first certificate, which must be parsed for it.
 pub(super) fn read_first(asked: Asked) -> bool {
     OF_FIRST.iter().any(|buffer| asked.has(buffer))
+}
+
+/// Emits the type of a message of a handshake that states of it are named after.
+pub(super) fn state(kind: u8, over: Over, side: Direction, out: &mut dyn Out) {
+    if over == Over::Stream && matches!(kind, 1 | 2 | 12 | 16) {
+        out.emit_number(&STATE, side, kind.into());
+    }
+}
+
+/// Emits the version of a hello of SSLv2 that has no other form.
+pub(super) fn version(version: u16, side: Direction, out: &mut dyn Out) {
+    out.emit_number(&VERSION, side, version.into());
+}
+
+/// Emits the number of certificates of a chain.
+pub(super) fn chain_length(length: usize, side: Direction, out: &mut dyn Out) {
+    out.emit_number(&CHAIN_LENGTH, side, length as u64);
 }
 
 /// Emits a certificate as it was sent.

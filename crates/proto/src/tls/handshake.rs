@@ -148,8 +148,15 @@ impl Handshake {
                 }
                 _ => true,
             };
+        if message.is_whole && !is_retry {
+            buffers::state(message.kind, self.over, direction, out);
+        }
         // QUIC has buffers of its own for each hello.
-        if matches!(message.kind, 1 | 2 | 11) && message.is_whole && !is_retry && self.over != Over::Quic {
+        if matches!(message.kind, 1 | 2 | 11 | 12 | 16)
+            && message.is_whole
+            && !is_retry
+            && self.over != Over::Quic
+        {
             out.side_is_complete(direction);
         }
         if !is_read {
@@ -187,6 +194,7 @@ impl Handshake {
     pub fn offer_v2(&mut self, hello: ClientHello, time: Time, direction: Direction, out: &mut dyn Out) {
         self.client = direction;
         self.offer(hello, time, direction, out);
+        buffers::state(1, self.over, direction, out);
         out.side_is_complete(direction);
         self.note(time, direction, 'c');
     }
@@ -209,7 +217,10 @@ impl Handshake {
         self.version = Some(version);
         self.cipher = cipher.map(|[a, b, c]| u32::from_be_bytes([0, *a, *b, *c]));
         self.note(time, direction, 's');
+        buffers::version(version, direction, out);
+        buffers::state(2, self.over, direction, out);
         self.chain([certificate].into_iter(), time, direction, out);
+        self.chain_length(direction, out);
         out.side_is_complete(direction);
         Some(())
     }
@@ -292,7 +303,16 @@ impl Handshake {
         let mut reader = Reader::new(list);
         let certificates = std::iter::from_fn(|| three(&mut reader));
         self.chain(certificates, time, direction, out);
+        self.chain_length(direction, out);
         reader.rest().is_empty().then_some(())
+    }
+
+    /// Emits how many certificates a side has sent, if any.
+    fn chain_length(&self, direction: Direction, out: &mut dyn Out) {
+        let length = self.chains.get(self.role(direction)).map_or(0, Vec::len);
+        if length > 0 && self.over != Over::Quic {
+            buffers::chain_length(length, direction, out);
+        }
     }
 
     fn chain<'a>(

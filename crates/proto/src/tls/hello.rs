@@ -174,6 +174,11 @@ impl ClientHello {
         }
     }
 
+    /// The version that it offers first, or that of its header if it offers none in the extension.
+    pub fn preferred(&self) -> u16 {
+        self.versions.iter().copied().find(|version| !is_grease(*version)).unwrap_or(self.version)
+    }
+
     /// The text that JA3 hashes.
     pub fn ja3(&self) -> String {
         let mut text = self.version.to_string();
