@@ -56,7 +56,7 @@ impl PartialEq for RuleBuffer {
 }
 
 impl RuleBuffer {
-    const fn of(
+    pub(crate) const fn of(
         name: &'static str,
         protocols: &'static [&'static str],
         sides: Sides,
@@ -75,7 +75,7 @@ impl RuleBuffer {
         }
     }
 
-    const fn old(self, old_names: &'static [&'static str]) -> Self {
+    pub(crate) const fn old(self, old_names: &'static [&'static str]) -> Self {
         Self { old_names, ..self }
     }
 
@@ -83,7 +83,7 @@ impl RuleBuffer {
         Self { modifier: Some(modifier), ..self }
     }
 
-    const fn multiple(self) -> Self {
+    pub(crate) const fn multiple(self) -> Self {
         Self { is_multiple: true, ..self }
     }
 
@@ -114,6 +114,14 @@ const SNMP: &[&str] = &["snmp"];
 const MQTT: &[&str] = &["mqtt"];
 const SSH: &[&str] = &["ssh"];
 const LDAP: &[&str] = &["ldap"];
+
+/// The version in a hello of TLS, a number that `tls.version` and `ssl_version` test.
+pub(crate) static TLS_VERSION: RuleBuffer =
+    RuleBuffer::of("tls.version", &["tls"], Both, "Version in a hello.").multiple();
+
+/// The type of a message of a handshake of TLS, a number that `ssl_state` tests.
+pub(crate) static TLS_STATE: RuleBuffer =
+    RuleBuffer::of("tls.state", &["tls"], Both, "Type of a hello or key exchange.").multiple();
 
 /// The payload of packets and streams: the buffer of contents that name none.
 pub static PAYLOAD: &RuleBuffer = &BUFFERS[0];
@@ -240,6 +248,8 @@ pub static BUFFERS: &[RuleBuffer] = &[
     RuleBuffer::of("quic.sni", &["quic"], ToServer, "Server name in a QUIC handshake."),
     RuleBuffer::of("quic.ua", &["quic"], ToServer, "User agent in a QUIC handshake."),
     RuleBuffer::of("quic.version", &["quic"], Both, "Version of QUIC, as text."),
+    // NTP.
+    RuleBuffer::of("ntp.reference_id", &["ntp"], Both, "Reference identifier, 4 bytes."),
     // SSH.
     RuleBuffer::of("ssh.proto", SSH, Both, "Version of the protocol in a banner.").old(&["ssh_proto"]),
     RuleBuffer::of("ssh.software", SSH, Both, "Software in a banner.").old(&["ssh_software"]),

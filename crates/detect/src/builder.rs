@@ -331,20 +331,14 @@ impl<'a> Builder<'a> {
         Ok((self.rule, self.notes))
     }
 
-    /// The protocols of the header, of buffers and of conditions must have one in common.
+    /// The protocols of the header and of buffers must have one in common.
     fn check_protocols(&self) -> Result<(), Fault> {
         let mut are: Option<(Vec<&str>, &str)> = match self.rule.header.protocol.selects {
             Selects::Application(name) => Some((vec![name], self.rule.header.protocol.name)),
             _ => None,
         };
         let of_buffers = self.rule.buffers.iter().map(|list| (list.buffer.protocols, list.buffer.name));
-        let of_conditions = self.rule.conditions.iter().filter_map(|condition| match condition {
-            Condition::Number(field, _) => Some((field.0.protocols, field.0.name)),
-            _ => None,
-        });
-        for (protocols, name) in
-            of_buffers.chain(of_conditions).filter(|(protocols, _)| !protocols.is_empty())
-        {
+        for (protocols, name) in of_buffers.filter(|(protocols, _)| !protocols.is_empty()) {
             are = Some(match are {
                 None => (protocols.to_vec(), name),
                 Some((before, by)) => {

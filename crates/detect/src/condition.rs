@@ -1,5 +1,6 @@
 //! Conditions of a rule that are no search: on headers of packets, on the flow, on the protocol.
 
+use crate::buffer::{RuleBuffer, Sides};
 use crate::fault::Fault;
 use crate::numbers::NumberTest;
 use crate::value::{Value, one_of};
@@ -58,7 +59,7 @@ pub enum Condition {
     },
     /// Bytes of a packet's payload.
     PayloadSize(NumberTest),
-    /// Bytes of the stream so far.
+    /// Distance of the sequence numbers of the stream so far: a SYN, and the bytes after it.
     StreamSize(OfSide, NumberTest),
     /// Age of the flow in seconds.
     FlowAge(NumberTest),
@@ -81,14 +82,8 @@ pub enum Condition {
     DecodeEvent(Box<str>),
     /// Something odd in a stream: `3whs_ack_in_wrong_dir`.
     StreamEvent(Box<str>),
-    /// Versions of TLS: any of them, each negated or not.
-    TlsVersions(Vec<(TlsVersion, bool)>),
-    /// States of a TLS handshake: any of them, each negated or not.
-    TlsStates(Vec<(TlsState, bool)>),
     /// A PORT command of FTP with another address than the client's.
     FtpBounce,
-    /// A number that a parser found.
-    Number(NumberField, NumberTest),
     /// A country or continent of an address.
     Place(PlaceTest),
     /// The reputation of an address.
@@ -336,6 +331,17 @@ pub enum TlsState {
 }
 
 impl TlsState {
+    /// The type of the message that begins it (RFC 5246 7.4). None is that of a state that is not known.
+    pub(crate) fn message(self) -> Option<u64> {
+        match self {
+            Self::ClientHello => Some(1),
+            Self::ServerHello => Some(2),
+            Self::ServerKeyExchange => Some(12),
+            Self::ClientKeyExchange => Some(16),
+            Self::Unknown => None,
+        }
+    }
+
     pub(crate) const NAMES: [(&'static str, Self); 5] = [
         ("client_hello", Self::ClientHello),
         ("server_hello", Self::ServerHello),
@@ -345,31 +351,15 @@ impl TlsState {
     ];
 }
 
-/// A number that a parser finds: its keyword, its greatest value and the names of values.
+/// A number that a parser finds: its greatest value and the names of values.
 #[derive(Debug)]
 pub struct NumberRow {
-    /// Its keyword.
-    pub name: &'static str,
-    /// Older keywords with this meaning.
-    pub old_names: &'static [&'static str],
-    /// One line for the manual.
-    pub help: &'static str,
-    /// The protocols that have it, by Weir's names.
-    pub protocols: &'static [&'static str],
+    /// Its keyword, the protocols that have it, and where it is.
+    pub buffer: RuleBuffer,
     /// Its greatest value.
     pub greatest: u64,
     /// Names of values.
     pub words: &'static [(&'static str, u64)],
-}
-
-/// Which number.
-#[derive(Clone, Copy, Debug)]
-pub struct NumberField(pub &'static NumberRow);
-
-impl PartialEq for NumberField {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.name == other.0.name
-    }
 }
 
 const fn number(
@@ -379,7 +369,15 @@ const fn number(
     help: &'static str,
     words: &'static [(&'static str, u64)],
 ) -> NumberRow {
-    NumberRow { name, old_names: &[], help, protocols, greatest, words }
+    // A message may have several, and each test is about any of them.
+    NumberRow { buffer: RuleBuffer::of(name, protocols, Sides::Both, help).multiple(), greatest, words }
+}
+
+impl NumberRow {
+    const fn old(self, old_names: &'static [&'static str]) -> Self {
+        let Self { buffer, greatest, words } = self;
+        Self { buffer: buffer.old(old_names), greatest, words }
+    }
 }
 
 /// The operations of MQTT (version 5, section 2.1.2).
@@ -477,10 +475,7 @@ pub static NUMBERS: &[NumberRow] = &[
             ("report", 8),
         ],
     ),
-    NumberRow {
-        old_names: &["krb5_msg_type"],
-        ..number("krb5.msg_type", &["kerberos"], 255, "Type of a message.", &[])
-    },
+    number("krb5.msg_type", &["kerberos"], 255, "Type of a message.", &[]).old(&["krb5_msg_type"]),
     number("ntp.version", &["ntp"], 7, "Version.", &[]),
     number(
         "ntp.mode",
@@ -501,17 +496,15 @@ pub static NUMBERS: &[NumberRow] = &[
     number("mqtt.type", &["mqtt"], 15, "Type of a message.", MQTT_TYPES),
     number("mqtt.protocol_version", &["mqtt"], 255, "Version.", &[]),
     number("mqtt.qos", &["mqtt"], 2, "Quality of service of a message.", &[]),
-    NumberRow {
-        old_names: &["mqtt.connack.return_code"],
-        ..number("mqtt.reason_code", &["mqtt"], 255, "Reason in a response.", &[])
-    },
+    number("mqtt.reason_code", &["mqtt"], 255, "Reason in a response.", &[])
+        .old(&["mqtt.connack.return_code"]),
     number("rfb.sectype", &["rfb"], 0xffff_ffff, "Type of security.", &[]),
     number(
         "rfb.secresult",
         &["rfb"],
         0xffff_ffff,
         "Result of the security handshake.",
-        &[("ok", 0), ("fail", 1), ("toomany", 2)],
+        &[("ok", 0), ("fail", 1), ("toomany", 2), ("unknown", 3)],
     ),
     number(
         "websocket.opcode",
@@ -616,8 +609,9 @@ mod tests {
     #[test]
     fn numbers_are_unique_and_read() {
         for (position, row) in NUMBERS.iter().enumerate() {
-            assert!(row.protocols.iter().all(|name| crate::protocol::is_read(name)), "{}", row.name);
-            assert!(NUMBERS.iter().skip(position + 1).all(|other| other.name != row.name));
+            let (name, protocols) = (row.buffer.name, row.buffer.protocols);
+            assert!(protocols.iter().all(|name| crate::protocol::is_read(name)), "{name}");
+            assert!(NUMBERS.iter().skip(position + 1).all(|other| other.buffer.name != name));
             assert!(row.words.iter().all(|(_, number)| *number <= row.greatest));
         }
     }

@@ -59,8 +59,8 @@ mod verify;
 pub use buffer::{BUFFERS, Origin as BufferOrigin, RuleBuffer, Sides, buffer};
 pub use builder::MAX_TESTS;
 pub use condition::{
-    AddressOf, BitMode, BitTest, ChecksumOf, Condition, HashKind, IpOption, NUMBERS, NumberField, NumberRow,
-    OfSide, PlaceTest, ProtocolOf, ReputationTest, TlsState, TlsVersion,
+    AddressOf, BitMode, BitTest, ChecksumOf, Condition, HashKind, IpOption, NUMBERS, NumberRow, OfSide,
+    PlaceTest, ProtocolOf, ReputationTest, TlsState, TlsVersion,
 };
 pub use config::{
     Class, Config, ConfigFault, OfRules, ReferenceSystem, ThresholdLine, classes, reference_systems,

@@ -1,7 +1,7 @@
 //! A rule, read and checked.
 
 use crate::buffer::RuleBuffer;
-use crate::condition::Condition;
+use crate::condition::{Condition, TlsState, TlsVersion};
 use crate::content::Content;
 use crate::header::Header;
 use crate::numbers::NumberTest;
@@ -98,6 +98,12 @@ pub enum Test {
     ByteMath(ByteMath),
     /// The length of the buffer.
     Size(NumberTest),
+    /// The number that the buffer has.
+    Number(NumberTest),
+    /// The version of TLS that the buffer has: any of these, each negated or not.
+    TlsVersion(Vec<(TlsVersion, bool)>),
+    /// The state of a TLS handshake that the buffer's message begins: any of these, each negated or not.
+    TlsState(Vec<(TlsState, bool)>),
     /// Base64 is decoded into `base64_data`.
     Base64 {
         /// How.
@@ -151,7 +157,13 @@ impl Test {
             Self::ByteMath(math) => math.read.is_relative,
             Self::Base64 { is_relative, .. } => *is_relative,
             Self::Asn1(asn1) => asn1.is_relative,
-            Self::Size(_) | Self::Dataset(_) | Self::Datarep { .. } | Self::Absent { .. } => false,
+            Self::Size(_)
+            | Self::Number(_)
+            | Self::TlsVersion(_)
+            | Self::TlsState(_)
+            | Self::Dataset(_)
+            | Self::Datarep { .. }
+            | Self::Absent { .. } => false,
         }
     }
 }

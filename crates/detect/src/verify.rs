@@ -142,6 +142,11 @@ impl Search<'_> {
         Verdict::Yes
     }
 
+    /// The number of a buffer of numbers.
+    fn number(&self) -> Option<u64> {
+        <[u8; 8]>::try_from(self.bytes).ok().map(u64::from_be_bytes)
+    }
+
     /// A test that moves nothing.
     fn holds_here(&mut self, test: &Test, last: usize) -> bool {
         match test {
@@ -150,6 +155,13 @@ impl Search<'_> {
             Test::ByteExtract(extract) => self.extract(extract, last),
             Test::ByteMath(math) => self.math(math, last),
             Test::Size(size) => size.passes(self.bytes.len() as u64),
+            Test::Number(test) => self.number().is_some_and(|number| test.passes(number)),
+            Test::TlsVersion(versions) => self.number().is_some_and(|number| {
+                versions.iter().any(|(version, is_negated)| (u64::from(version.0) == number) != *is_negated)
+            }),
+            Test::TlsState(states) => self.number().is_some_and(|number| {
+                states.iter().any(|(state, is_negated)| (state.message() == Some(number)) != *is_negated)
+            }),
             Test::Asn1(asn1) => {
                 let from = if asn1.is_relative { last as i64 } else { 0 } + asn1.offset;
                 usize::try_from(from)

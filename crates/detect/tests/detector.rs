@@ -109,10 +109,24 @@ impl Watch {
     }
 
     fn buffer(&mut self, name: &str, direction: Direction, value: &[u8]) -> &mut Self {
-        let buffer = weir_proto::buffers().find(|buffer| buffer.name == name).expect(name);
+        let mut all = weir_proto::buffers().chain(weir_proto::numbers());
+        let buffer = all.find(|buffer| buffer.name == name).expect(name);
         self.each(|detector, state, moment| {
             detector.buffer(state, &Moment { direction, ..*moment }, buffer, value);
         })
+    }
+
+    /// A whole message: its numbers, and its other buffers.
+    fn counted(
+        &mut self,
+        direction: Direction,
+        numbers: &[(&str, u64)],
+        values: &[(&str, &str)],
+    ) -> &mut Self {
+        for (name, number) in numbers {
+            self.buffer(name, direction, &number.to_be_bytes());
+        }
+        self.message(direction, values)
     }
 
     fn complete(&mut self, direction: Direction) -> &mut Self {
@@ -669,6 +683,105 @@ alert http any any -> any any (flow:to_server; http.referer; absent; http.method
     let mut watch = Watch::new(rules).named("http");
     watch.buffer("http.header.raw", Forward, b"x").buffer("http.header.raw", Forward, b"");
     assert_eq!(watch.message(Forward, &[("http.referer", "abx"), ("http.method", "GET")]).sids(), [5]);
+}
+
+#[test]
+fn numbers_of_messages() {
+    let rules = "alert dns any any -> any any (dns.opcode:4; sid:1;)
+alert dns any any -> any any (dns.rcode:nxdomain; sid:2;)
+alert dns any any -> any any (dns.rcode:!0; flow:to_client; sid:3;)
+alert dns any any -> any any (dns.rrtype:txt; sid:4;)
+alert dns any any -> any any (dns.rrtype:10-20; dns.rrtype:>255; sid:5;)
+alert dns any any -> any any (dns.rcode:3; dns.queries.rrname; content:\"evil\"; sid:6;)";
+    let found = |side: Direction, numbers: &[(&str, u64)], values: &[(&str, &str)]| {
+        let mut sids = Watch::new(rules).named("dns").over(17).counted(side, numbers, values).sids();
+        sids.sort_unstable();
+        sids
+    };
+    assert_eq!(found(Forward, &[("dns.opcode", 4)], &[]), [1]);
+    assert!(found(Forward, &[("dns.opcode", 5)], &[]).is_empty());
+    assert_eq!(found(Reverse, &[("dns.rcode", 3)], &[]), [2, 3]);
+    assert_eq!(found(Forward, &[("dns.rcode", 3)], &[]), [2]);
+    assert_eq!(found(Reverse, &[("dns.rcode", 2)], &[]), [3]);
+    assert!(found(Reverse, &[("dns.rcode", 0)], &[]).is_empty());
+    // Any of several numbers passes, and each test is about any of them. Ranges leave their ends out.
+    assert_eq!(found(Forward, &[("dns.rrtype", 1), ("dns.rrtype", 16)], &[]), [4]);
+    assert_eq!(found(Forward, &[("dns.rrtype", 256), ("dns.rrtype", 11)], &[]), [5]);
+    assert!(found(Forward, &[("dns.rrtype", 255), ("dns.rrtype", 11)], &[]).is_empty());
+    assert!(found(Forward, &[("dns.rrtype", 256), ("dns.rrtype", 20)], &[]).is_empty());
+    // Numbers and buffers are those of one message.
+    assert_eq!(found(Forward, &[("dns.rcode", 3)], &[("dns.queries.rrname", "evil.example")]), [2, 6]);
+    assert_eq!(found(Forward, &[("dns.rcode", 3)], &[("dns.queries.rrname", "good.example")]), [2]);
+    let mut watch = Watch::new(rules).named("dns").over(17);
+    watch.counted(Forward, &[("dns.rcode", 3)], &[]).transaction(Forward, 1);
+    assert_eq!(watch.message(Forward, &[("dns.queries.rrname", "evil.example")]).sids(), [2]);
+    watch.transaction(Forward, 2).message(Forward, &[("dns.queries.rrname", "evil.example")]);
+    assert!(watch.counted(Reverse, &[("dns.rcode", 0)], &[]).sids().is_empty());
+    // Parsers are asked for the numbers that rules test, and for no others.
+    let program = Program::new(&set_of("alert dns any any -> any any (dns.opcode:4; sid:1;)"), &[]);
+    assert_eq!(program.buffers().iter().map(|buffer| buffer.name).collect::<Vec<_>>(), ["dns.opcode"]);
+}
+
+#[test]
+fn versions_and_states_of_tls() {
+    let rules = "alert tls any any -> any any (tls.version:1.2; flow:to_client; sid:1;)
+alert tcp any any -> any any (ssl_version:!tls1.3,tls1.2; sid:2;)
+alert tcp any any -> any any (ssl_version:tls1.0,tls1.1; sid:3;)
+alert tls any any -> any any (ssl_state:client_hello|client_keyx; sid:4;)
+alert tls any any -> any any (ssl_state:!client_hello; tls.sni; content:\"evil\"; sid:5;)
+alert tls any any -> any any (tls.cert_chain_len:>2; sid:6;)";
+    let found = |side: Direction, name: &str, number: u64| {
+        let mut sids = Watch::new(rules).named("tls").counted(side, &[(name, number)], &[]).sids();
+        sids.sort_unstable();
+        sids
+    };
+    assert_eq!(found(Reverse, "tls.version", 0x303), [1, 2]);
+    assert_eq!(found(Forward, "tls.version", 0x303), [2]);
+    assert!(found(Reverse, "tls.version", 0x304).is_empty());
+    assert_eq!(found(Reverse, "tls.version", 0x301), [2, 3]);
+    assert_eq!(found(Reverse, "tls.version", 0x300), [2]);
+    assert_eq!(found(Forward, "tls.state", 1), [4]);
+    assert_eq!(found(Forward, "tls.state", 16), [4]);
+    assert!(found(Reverse, "tls.state", 2).is_empty() && found(Reverse, "tls.state", 12).is_empty());
+    assert_eq!(found(Reverse, "tls.cert_chain_len", 3), [6]);
+    assert!(found(Reverse, "tls.cert_chain_len", 2).is_empty());
+    // The state and the name are of the handshake, whose messages are complete each.
+    let mut watch = Watch::new(rules).named("tls");
+    let hello = [("tls.sni", "evil.example")];
+    assert_eq!(watch.counted(Forward, &[("tls.state", 1)], &hello).sids(), [4]);
+    assert_eq!(watch.counted(Forward, &[("tls.state", 16)], &[]).sids(), [5]);
+}
+
+#[test]
+fn sizes_of_streams() {
+    let at = |direction: Direction, flags: u8, seq: u32, payload: &[u8]| {
+        let builder = if direction == Forward { tcp(flags) } else { answer(flags) };
+        builder.seq(seq).payload(payload)
+    };
+    let rules = "alert tcp-pkt any any -> any any (stream_size:client,=,4; content:\"c\"; sid:1;)
+alert tcp-pkt any any -> any any (stream_size:server,>,1; content:\"c\"; sid:2;)
+alert tcp-pkt any any -> any any (stream_size:both,>,0; content:\"c\"; sid:3;)
+alert tcp-pkt any any -> any any (stream_size:either,>,6; content:\"c\"; sid:4;)";
+    let mut watch = Watch::new(rules);
+    // A SYN has a sequence number of its own.
+    watch.packet(Forward, &at(Forward, flags::SYN, 0xffff_fffe, b""));
+    assert_eq!(watch.packet(Forward, &at(Forward, flags::ACK, 0xffff_ffff, b"abc")).sids(), [1]);
+    // What is sent again counts once; a number before the last one adds nothing.
+    assert_eq!(watch.packet(Forward, &at(Forward, flags::ACK, 0xffff_ffff, b"abc")).sids(), [1]);
+    watch.packet(Reverse, &at(Reverse, flags::SYN | flags::ACK, 7, b""));
+    assert_eq!(watch.packet(Forward, &at(Forward, flags::ACK, 0, b"bc")).sids(), [1, 3]);
+    watch.packet(Reverse, &at(Reverse, flags::ACK, 8, b"ok"));
+    assert_eq!(watch.packet(Forward, &at(Forward, flags::ACK, 2, b"abc")).sids(), [2, 3, 4]);
+    // In a stream, the sizes are those when its bytes came, although it is looked at when the other side answers.
+    let rules = "alert tcp any any -> any any (stream_size:server,<,2; content:\"ask\"; sid:1;)";
+    for (before, expected) in [(&b""[..], &[1][..]), (b"hello", &[])] {
+        let mut watch = Watch::new(rules);
+        watch.packet(Forward, &at(Forward, flags::SYN, 1, b""));
+        watch.packet(Reverse, &at(Reverse, flags::SYN | flags::ACK, 7, before));
+        watch.packet(Forward, &at(Forward, flags::ACK, 2, b"ask")).chunk(Forward, b"ask");
+        watch.packet(Reverse, &at(Reverse, flags::ACK, 8, b"answer"));
+        assert_eq!(watch.chunk(Reverse, b"answer").end().sids(), expected);
+    }
 }
 
 #[test]

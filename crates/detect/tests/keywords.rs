@@ -83,8 +83,9 @@ fn each_keyword_is_used() {
             }
             let is_old_modifier = weir_detect::BUFFERS.iter().any(|buffer| buffer.modifier == Some(name));
             let is_buffer = weir_detect::buffer(name).is_some();
-            let is_number =
-                weir_detect::NUMBERS.iter().any(|row| row.name == name || row.old_names.contains(&name));
+            let is_number = weir_detect::NUMBERS
+                .iter()
+                .any(|row| row.buffer.name == name || row.buffer.old_names.contains(&name));
             if is_old_modifier {
                 let rule = read(&format!("content:\"a\"; {name};")).unwrap();
                 assert_eq!(rule.buffers[0].buffer.modifier, Some(name));

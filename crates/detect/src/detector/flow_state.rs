@@ -17,6 +17,10 @@ pub struct FlowState {
     handshake: u8,
     /// Packets and bytes of payload of each side.
     pub(super) sent: [Sent; 2],
+    /// The extent of each side's stream of TCP.
+    extents: [Extent; 2],
+    /// The sizes of the streams when what is looked at came, if it waited.
+    pub(super) sizes_then: Option<[u64; 2]>,
     /// Bits that are set, in order.
     bits: Vec<u32>,
     ints: Vec<(Box<str>, u32)>,
@@ -44,6 +48,31 @@ pub(super) struct Sent {
     pub bytes: u64,
 }
 
+/// The sequence numbers of a side of TCP. Its first segment begins it: a SYN, or in a stream whose handshake was not seen, one
+/// with data after a SYN that is assumed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extent {
+    /// The sequence number after the last byte, once a segment was seen.
+    next: Option<u32>,
+    /// How far it is from the first one.
+    size: u64,
+}
+
+impl Extent {
+    /// Takes a segment. One whose end is before the last byte, by the arithmetic of RFC 9293 3.4, adds nothing.
+    fn add(&mut self, sequence: u32, is_syn: bool, bytes: u32) {
+        let end = sequence.wrapping_add(bytes).wrapping_add(u32::from(is_syn));
+        let added = match self.next {
+            Some(next) => end.wrapping_sub(next),
+            None => bytes.saturating_add(1),
+        };
+        if added < 1 << 31 {
+            self.size += u64::from(added);
+            self.next = Some(end);
+        }
+    }
+}
+
 /// The place of a side in an array of two.
 pub(super) fn at(direction: Direction) -> usize {
     match direction {
@@ -53,6 +82,7 @@ pub(super) fn at(direction: Direction) -> usize {
 }
 
 const SYN: u8 = 2;
+const RST: u8 = 4;
 const ACK: u8 = 16;
 
 impl FlowState {
@@ -72,6 +102,26 @@ impl FlowState {
             (Direction::Forward, false, true) if self.handshake & 2 != 0 => 4,
             _ => 0,
         };
+    }
+
+    /// Takes note of a segment of TCP: its sequence number, flags, and bytes of payload.
+    pub(super) fn sees_segment(&mut self, direction: Direction, sequence: u32, flags: u8, bytes: u32) {
+        // A RST may have any number.
+        if flags & RST == 0
+            && let Some(extent) = self.extents.get_mut(at(direction))
+        {
+            extent.add(sequence, flags & SYN != 0, bytes);
+        }
+    }
+
+    /// The sizes of both streams of TCP now.
+    pub(super) fn sizes_now(&self) -> [u64; 2] {
+        self.extents.map(|extent| extent.size)
+    }
+
+    /// The sizes of both streams of TCP when what is looked at came.
+    pub(super) fn sizes(&self) -> [u64; 2] {
+        self.sizes_then.unwrap_or_else(|| self.sizes_now())
     }
 
     /// Whether the handshake was seen, or over other protocols than TCP, whether both sides have sent.
@@ -431,4 +481,6 @@ pub(super) struct Window {
     pub old: usize,
     /// The place of the first byte in the stream.
     pub offset: u64,
+    /// The sizes of both streams when its last bytes came.
+    pub sizes: [u64; 2],
 }

@@ -214,6 +214,11 @@ impl Detector {
         let flags =
             (seen.layers.ip_proto == 6 && seen.layers.has_transport()).then_some(seen.layers.tcp_flags);
         state.sees(direction, flags, seen.layers.payload_len.into());
+        if flags.is_some()
+            && let Some(tcp) = seen.tcp()
+        {
+            state.sees_segment(direction, tcp.seq, tcp.flags, seen.layers.payload_len);
+        }
     }
 
     /// Looks at a packet of a flow, after its payload was read: its parser may have named the flow by it.
@@ -294,6 +299,7 @@ impl Detector {
                 window.old = 0;
             }
         }
+        let sizes = state.sizes_now();
         let mut rest = chunk.data;
         while !rest.is_empty() {
             let Some(place) = state.windows.get_mut(side) else { return };
@@ -308,6 +314,7 @@ impl Detector {
                 return;
             }
             let left = usize::try_from(depth - end).unwrap_or(usize::MAX);
+            window.sizes = sizes;
             let room = (WINDOW - (window.bytes.len() - window.old)).min(left);
             let (now, after) = rest.split_at(room.min(rest.len()));
             window.bytes.extend_from_slice(now);
@@ -328,6 +335,7 @@ impl Detector {
             return;
         };
         if !state.is_passed {
+            state.sizes_then = Some(window.sizes);
             let program = Arc::clone(&self.program);
             let mut found = std::mem::take(&mut self.found);
             let group = group_of(&program, &mut self.groups, state, moment);
@@ -342,6 +350,7 @@ impl Detector {
                 }
             }
             self.found = found;
+            state.sizes_then = None;
         }
         // What lies over the end of a window is found with the next one.
         let surplus = window.bytes.len().saturating_sub(WINDOW);
@@ -779,6 +788,10 @@ fn condition_holds(condition: &Condition, state: &FlowState, moment: &Moment<'_>
         Condition::FlowAge(test) => test.passes(moment.time.since(moment.first) / 1_000_000_000),
         Condition::FlowPackets(side, test) => of_side(*side, *test, client.packets, server.packets),
         Condition::FlowBytes(side, test) => of_side(*side, *test, client.bytes, server.bytes),
+        Condition::StreamSize(side, test) => {
+            let [client, server] = state.sizes();
+            moment.ip_proto == 6 && of_side(*side, *test, client, server)
+        }
         Condition::AppProtocol { name, is_negated, of } => {
             let name_of = |place: &u8| {
                 usize::from(*place)

@@ -48,7 +48,7 @@ impl<'a> Seen<'a> {
             .map(|(header, _)| header)
     }
 
-    fn tcp(&self) -> Option<Tcp<'a>> {
+    pub(super) fn tcp(&self) -> Option<Tcp<'a>> {
         let is_tcp = self.layers.ip_proto == TCP && self.layers.has_transport();
         is_tcp
             .then(|| Tcp::parse(self.data.get(self.layers.transport as usize..)?))?

@@ -87,20 +87,16 @@ fn unread(rule: &Rule) -> Option<String> {
         Condition::AppEvent(name) | Condition::DecodeEvent(name) | Condition::StreamEvent(name) => {
             Some(format!("the event `{name}`"))
         }
-        Condition::TlsStates(_) => Some("the state of a TLS handshake".to_owned()),
-        Condition::TlsVersions(_) => Some("the version of TLS".to_owned()),
         Condition::FtpBounce => Some("the address of a PORT command".to_owned()),
-        Condition::Number(field, _) => Some(format!("`{}`", field.0.name)),
         Condition::Place(_) => Some("places of addresses".to_owned()),
         Condition::Reputation(_) => Some("reputations of addresses".to_owned()),
         Condition::FileHash { .. } => Some("hashes of files".to_owned()),
         Condition::FileSize(_) => Some("sizes of files".to_owned()),
         Condition::Checksum { .. } => Some("checksums".to_owned()),
-        Condition::StreamSize(..) => Some("`stream_size`".to_owned()),
         _ => None,
     };
     let of_buffer = |of: &BufferTests| {
-        let known = |name: &str| weir_proto::buffers().any(|buffer| buffer.name == name);
+        let known = |name: &str| emitted().any(|buffer| buffer.name == name);
         match of.buffer.origin {
             Origin::Transaction if !sources(of.buffer).iter().any(|name| known(name)) => {
                 Some(format!("`{}`", of.buffer.name))
@@ -134,6 +130,11 @@ fn unread(rule: &Rule) -> Option<String> {
         })
         .or_else(|| (rule.header.protocol.selects == Selects::Sctp).then(|| "SCTP".to_owned()));
     what.map(|what| format!("{what}: nothing reads this for rules yet"))
+}
+
+/// What parsers emit for rules: buffers with bytes, and numbers.
+fn emitted() -> impl Iterator<Item = &'static weir_proto::Buffer> {
+    weir_proto::buffers().chain(weir_proto::numbers())
 }
 
 /// The buffers of parsers that a buffer of rules has its bytes from, by their names.
@@ -419,7 +420,7 @@ impl Program {
         if named.contains("file.name") {
             named.insert("file.magic");
         }
-        weir_proto::buffers().filter(|buffer| named.contains(buffer.name)).collect()
+        emitted().filter(|buffer| named.contains(buffer.name)).collect()
     }
 }
 
@@ -427,7 +428,8 @@ impl Program {
 fn of_message<'r>(side: Option<Direction>, tests: impl Iterator<Item = &'r BufferTests>) -> Vec<Source> {
     let protocols: Vec<&str> = tests.flat_map(|of| of.buffer.protocols).copied().collect();
     let of_protocols = PROTOCOLS.iter().filter(|protocol| protocols.contains(&protocol.name));
-    let values = of_protocols.flat_map(|protocol| protocol.buffers).filter(|buffer| !buffer.is_stream);
+    let values = of_protocols.flat_map(|protocol| protocol.buffers);
+    let values = values.filter(|buffer| !buffer.is_stream && !buffer.is_number);
     let sides =
         |side: Option<Direction>| SIDES.into_iter().filter(move |one| side.is_none_or(|side| side == *one));
     values.flat_map(|buffer| sides(side).map(|side| Source::Buffer(buffer.name, side))).collect()

@@ -1,10 +1,12 @@
 //! What parsers find.
 
 use super::row::{Group, Keyword, reads};
+use crate::buffer::{TLS_STATE, TLS_VERSION};
 use crate::builder::{Builder, no_value};
 use crate::condition::{Condition, ProtocolOf, TlsState, TlsVersion};
 use crate::fault::Fault;
 use crate::protocol::{self, Selects};
+use crate::rule::Test;
 use crate::value::{Value, one_of};
 
 pub(super) fn keywords() -> Vec<Keyword> {
@@ -124,7 +126,7 @@ fn event(
 fn tls_version(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {
     let (is_negated, value) = value.negated();
     let version = one_of(value.unquoted(), "a version of TLS", &TlsVersion::NUMBERS)?;
-    builder.add_condition(Condition::TlsVersions(vec![(version, is_negated)]))
+    builder.add_apart(&TLS_VERSION, Test::TlsVersion(vec![(version, is_negated)]))
 }
 
 fn ssl_version(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {
@@ -133,7 +135,7 @@ fn ssl_version(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault>
         one_of(part, "a version of TLS", &TlsVersion::NAMES).map(|version| (version, is_negated))
     };
     let versions = value.unquoted().parts(b',').map(version).collect::<Result<_, _>>()?;
-    builder.add_condition(Condition::TlsVersions(versions))
+    builder.add_apart(&TLS_VERSION, Test::TlsVersion(versions))
 }
 
 fn ssl_state(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {
@@ -142,7 +144,7 @@ fn ssl_state(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {
         one_of(part, "a state of a handshake", &TlsState::NAMES).map(|state| (state, is_negated))
     };
     let parts = value.unquoted().parts(b',').flat_map(|part| part.parts(b'|')).map(state);
-    builder.add_condition(Condition::TlsStates(parts.collect::<Result<_, _>>()?))
+    builder.add_apart(&TLS_STATE, Test::TlsState(parts.collect::<Result<_, _>>()?))
 }
 
 fn ftp_bounce(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {

@@ -114,7 +114,6 @@ const ROWS: &[(&str, &[&str])] = &[
     ),
     ("the dialect of SMB is not read for rules", &["smb.version"]),
     ("traps of SNMP are not read for rules", &["snmp.trap_address"]),
-    ("times and sources of NTP are not read for rules", &["ntp.reference_id"]),
     ("the modes of FTP are not read for rules", &["ftp.mode", "ftp.reply_received"]),
     ("handshakes of QUIC are hashed as JA3 and JA4 alone", &["quic.cyu.hash", "quic.cyu.string"]),
     ("frames of WebSocket have no mask and flags here", &["websocket.mask", "websocket.flags"]),

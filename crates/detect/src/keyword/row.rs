@@ -2,9 +2,10 @@
 
 use crate::buffer::RuleBuffer;
 use crate::builder::{Builder, no_value};
-use crate::condition::{Condition, NumberField, NumberRow};
+use crate::condition::NumberRow;
 use crate::fault::Fault;
 use crate::numbers::NumberTest;
+use crate::rule::Test;
 use crate::value::Value;
 
 /// What a keyword is about.
@@ -120,7 +121,7 @@ impl Keyword {
             }
             Meaning::Number(row) => {
                 let test = NumberTest::parse(value.unquoted(), row.greatest, row.words)?;
-                builder.add_condition(Condition::Number(NumberField(row), test))
+                builder.add_apart(&row.buffer, Test::Number(test))
             }
             Meaning::Ignored(note) => {
                 builder.notes.push((builder.at, format!("`{}` is ignored: {note}", self.name)));
@@ -177,10 +178,10 @@ pub(super) fn of_modifier(buffer: &'static RuleBuffer) -> Option<Keyword> {
 /// The keyword of a number.
 pub(super) fn of_number(row: &'static NumberRow) -> Keyword {
     Keyword {
-        name: row.name,
-        old_names: row.old_names,
+        name: row.buffer.name,
+        old_names: row.buffer.old_names,
         group: Group::Protocol,
-        help: row.help,
+        help: row.buffer.help,
         arguments: "[<|>|<=|>=|!]NUMBER|FROM-TO",
         accepted: &[],
         refused: &[],
