@@ -82,6 +82,8 @@ pub struct Ruleset {
     pub notes: Vec<Note>,
     /// The number of rules that are switched off by a `#`.
     pub switched_off: usize,
+    /// The number of files that are no rules at all, each with a refusal.
+    pub unreadable: usize,
     /// The number of rules that another one with their sid replaces.
     pub replaced: usize,
     /// For each keyword the number of rules that were read and have it, replaced ones included.
@@ -209,6 +211,7 @@ impl Ruleset {
     }
 
     fn refuse_file(&mut self, file: Arc<str>, fault: NotRules) {
+        self.unreadable += 1;
         self.refusals.push(Refusal {
             origin: Origin { file, line: 1, column: 1 },
             sid: None,

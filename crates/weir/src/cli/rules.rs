@@ -19,7 +19,7 @@ pub enum RulesCommand {
 }
 
 /// Rules that look at the flows of a run.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct RuleOptions {
     /// Look at flows with the rules of Suricata or Snort in a file, or in the files *.rules of a directory. May be repeated. Their
     /// alerts are records of the table `alert`, which logs have: --log eve,fast.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use weir_detect::{
-    Class, Config, Lists, Program, Reading, RuleFile, Ruleset, Sources, ThresholdLine, Variables,
+    Class, Config, KnownRules, Lists, Program, Reading, RuleFile, Ruleset, Sources, ThresholdLine, Variables,
 };
 use weir_output::figures::{count, counted};
 
@@ -75,6 +75,21 @@ impl Sources for Beside {
 /// # Errors
 /// A path cannot be read, or a variable is wrong: the exit code and the reason.
 pub fn read(wanted: &Wanted<'_>) -> Result<Read, (Exit, String)> {
+    read_by(wanted, |files, reading| Ruleset::read(files, reading))
+}
+
+/// Reads all files again. `known` are the rules that were read before with equal variables, and becomes those of now.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_again(wanted: &Wanted<'_>, known: &mut KnownRules) -> Result<Read, (Exit, String)> {
+    read_by(wanted, |files, reading| Ruleset::read_again(files, reading, known))
+}
+
+fn read_by(
+    wanted: &Wanted<'_>,
+    read: impl FnOnce(Vec<RuleFile<'_>>, &Reading<'_>) -> Ruleset,
+) -> Result<Read, (Exit, String)> {
     let mut variables = Variables::default();
     for setting in wanted.variables {
         let wrong = |reason: &str| (Exit::Usage, format!("--rule-var {setting}: {reason}"));
@@ -110,7 +125,7 @@ pub fn read(wanted: &Wanted<'_>) -> Result<Read, (Exit, String)> {
         thresholds = Some((path.display().to_string(), read));
     }
     let reading = Reading { variables, sources: &Beside, with_switched_off: wanted.with_switched_off };
-    let set = Ruleset::read(files.iter().map(|(name, bytes)| RuleFile { name, bytes }), &reading);
+    let set = read(files.iter().map(|(name, bytes)| RuleFile { name, bytes }).collect(), &reading);
     let known: Vec<Class> = classes.iter().flat_map(|(_, config)| config.rows.clone()).collect();
     let program = Program::new(&set, &known);
     Ok(Read { files: files.len(), set, program, classes, thresholds })

@@ -2,10 +2,12 @@
 
 mod check;
 mod files;
+mod follow;
 mod keywords;
 mod of_run;
 mod stats;
 
+pub use follow::{Following, Watched, directories};
 pub use of_run::{OfRun, of_run};
 
 use crate::cli::{RuleFiles, RulesCommand};

@@ -19,6 +19,7 @@ use crate::online::{self, LiveClock};
 use crate::printer::Printer;
 use crate::privileges::{self, helper};
 use crate::report::written::Writing;
+use crate::rules::Watched;
 use crate::triggers::{Arrival, Preroll};
 use crate::web_service::Changes;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -49,6 +50,10 @@ pub fn execute(run: Run) -> Exit {
 fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let workers = run.worker_count();
     let full_screen = wants_screen(run);
+    let rules = Watched::begin(&run.options.rules).unwrap_or_else(|error| {
+        eprintln!("weir: {error}");
+        None
+    });
     let rings = open(run, workers, full_screen)?;
     let interfaces = describe(run, rings.first());
     let misfit = refuse(run, &interfaces)?;
@@ -97,7 +102,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     drop((to, routes));
 
     let mut exit = misfit;
-    let mut reload = Reload::new(run);
+    let mut reload = Reload::new(run, rules);
     if full_screen {
         let screen = Screen::open().map_err(|error| (Exit::Output, format!("the terminal: {error}")))?;
         let mut view = FullScreen::new(run, screen, clock);
@@ -110,6 +115,7 @@ fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
         watch(&mut collector, &from, &mut lines, &mut reload, &mut writers);
         exit = exit.or(lines.finish());
     }
+    reload.finish();
     // The orders hold a sender to the packet file, whose writer ends after the last sender.
     run.desk.close();
     let mut rings: Vec<Preroll> = Vec::new();

@@ -43,6 +43,7 @@ use crate::online::LiveClock;
 use crate::outputs;
 use crate::privileges::{Account, Paths, explained};
 use crate::report::written::Folders;
+use crate::rules;
 use crate::signals::{Signals, end_with_reader};
 use crate::subscriptions;
 use crate::times;
@@ -213,7 +214,10 @@ impl Run {
             None => Self::configuration(&request).map_err(|error| (Exit::Usage, error))?,
         };
         signals
-            .take(request.logs.is_some() && !request.streams_log(), is_live && request.config.is_some())
+            .take(
+                request.logs.is_some() && !request.streams_log(),
+                is_live && (request.config.is_some() || request.rules.is_some()),
+            )
             .map_err(|error| (Exit::Usage, error))?;
         let store = beside.is_some() || logs.iter().any(outputs::is_store);
         let plan = desk.plan();
@@ -420,6 +424,10 @@ impl Run {
         }
         if let Some(file) = self.request.config.as_ref().filter(|_| self.request.inputs.is_empty()) {
             paths.read_again(file);
+        }
+        // Rules are read again when a file is written.
+        if self.request.inputs.is_empty() {
+            rules::directories(&self.options.rules).iter().for_each(|directory| paths.read(directory));
         }
         // Lists are read again when a configuration is checked or applied.
         let lists = self.configuration.as_ref().map(|one| one.lists()).unwrap_or_default();

@@ -8,6 +8,7 @@ use crate::configuration::{Configuration, Refusal, Submitted, applied_text};
 use crate::desk::Change;
 use crate::outputs;
 use crate::privileges::may_create_in;
+use crate::rules::{Following, Watched};
 use crossbeam_channel::Receiver;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -56,11 +57,16 @@ pub struct Reload<'r> {
     /// When the files of lists were looked at last, and those that were not as they had been read.
     looked: Instant,
     unread: Vec<(String, FileState)>,
+    /// Follows the files of rules, if there are any.
+    rules: Option<Following>,
 }
 
 impl<'r> Reload<'r> {
-    /// Accepts the configurations of a run from now on.
-    pub fn new(run: &'r Run) -> Self {
+    /// Accepts the configurations of a run from now on, and follows its rules.
+    pub fn new(run: &'r Run, rules: Option<Watched>) -> Self {
+        let hub = || run.beside.as_ref().map(|beside| Arc::clone(&beside.hub));
+        let follow =
+            |watched: Watched| watched.follow(Arc::clone(&run.desk), run.request.rules.clone(), hub());
         let configuration = run.configuration.as_ref();
         Self {
             run,
@@ -69,12 +75,26 @@ impl<'r> Reload<'r> {
             is_selected: run.kernel_selects(),
             looked: Instant::now(),
             unread: Vec::new(),
+            rules: rules.map(follow),
         }
     }
 
-    /// Applies what was asked for since the last call. Returns a text about the file that was read again.
+    /// Ends the thread that follows rules.
+    pub fn finish(self) {
+        self.rules.into_iter().for_each(Following::finish);
+    }
+
+    /// Applies what was asked for since the last call. Returns a text about the files that were read again.
     pub fn attend(&mut self, collector: &mut Collector, writers: &mut PacketWriters<'_>) -> Option<String> {
-        let configuration = Arc::clone(self.run.configuration.as_ref()?);
+        if let Some(text) = self.rules.as_ref().and_then(Following::text) {
+            return Some(text);
+        }
+        let Some(configuration) = self.run.configuration.as_ref().map(Arc::clone) else {
+            if self.run.signals.reload.swap(false, Ordering::Relaxed) {
+                self.rules.iter().for_each(Following::again);
+            }
+            return None;
+        };
         while let Ok(submitted) = self.submitted.try_recv() {
             let Submitted { text, config, is_check, .. } = &submitted;
             let result = match is_check {
@@ -90,6 +110,7 @@ impl<'r> Reload<'r> {
         if !self.run.signals.reload.swap(false, Ordering::Relaxed) {
             return self.follow_lists((collector, writers));
         }
+        self.rules.iter().for_each(Following::again);
         let applied = configuration.read_again().and_then(|(text, config)| {
             let applied = self.apply(&configuration, &text, config, false, (collector, writers));
             applied.map_err(|Refusal { message, help }| format!("{message} ({help})"))
