@@ -9,7 +9,7 @@ use weir_flow::{FlowIdentity, FlowPacket, MAX_SCALE, Oddities, Rows, Windows, wi
 use weir_proto::{OddPacket, Record, odd_packet, odd_segment};
 use weir_wire::build::flags::SYN;
 use weir_wire::{
-    DecodeError, Direction, ErrorKind, FlowKey, IpFragment, Layer, Layers, Network, Packet, Time,
+    DecodeError, Direction, ErrorKind, FlowKey, Fragment, IpFragment, Layer, Layers, Network, Packet, Time,
 };
 
 /// Nanoseconds after which fragments of two hosts are told again: Zeek's time for repeated rows (`weird_ignore`).
@@ -21,6 +21,7 @@ const MAX_PAIRS: usize = 4096;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const GRE: u8 = 47;
+const FRAGMENT: u8 = 44;
 const NO_NEXT: u8 = 59;
 const ICMPV6: u8 = 58;
 
@@ -194,6 +195,10 @@ fn of_packet(packet: &Packet<'_>, layers: &Layers, note: Note<'_>) {
     }
     if layers.network_kind == Network::Ipv6 && layers.extended {
         of_routing(packet.data, layers, note);
+        // What is odd about a fragment is told of its hosts.
+        if layers.fragment == Fragment::Whole {
+            of_fragment_headers(packet.data, layers, layers.transport, note);
+        }
     }
     match layers.network_kind {
         // A Teredo bubble has no next header, and layers do not tell which tunnel a packet is in.
@@ -206,22 +211,37 @@ fn of_packet(packet: &Packet<'_>, layers: &Layers, note: Note<'_>) {
     }
 }
 
+/// The extension headers of an IPv6 packet that begin before an offset, each with its type and its first bytes.
+fn extensions(data: &[u8], layers: &Layers, end: u32) -> impl Iterator<Item = (u8, [u8; 8])> {
+    const AH: u8 = 51;
+    let start = layers.network as usize;
+    let mut rest = data.get(start + 40..end as usize).unwrap_or_default();
+    let mut next = data.get(start + 6).copied().unwrap_or(NO_NEXT);
+    std::iter::from_fn(move || {
+        let header = *rest.first_chunk::<8>()?;
+        let [after, len, ..] = header;
+        let kind = std::mem::replace(&mut next, after);
+        let size = match kind {
+            FRAGMENT => 8,
+            AH => (usize::from(len) + 2) * 4,
+            _ => (usize::from(len) + 1) * 8,
+        };
+        rest = rest.get(size..).unwrap_or_default();
+        Some((kind, header))
+    })
+}
+
 /// IPv6 routing headers (RFC 8200 4.4) before the transport header.
 #[cold]
 fn of_routing(data: &[u8], layers: &Layers, note: Note<'_>) {
     const ROUTING: u8 = 43;
-    const FRAGMENT: u8 = 44;
-    const AH: u8 = 51;
-    let headers = data.get(layers.network as usize + 40..layers.transport as usize);
-    let (Some(mut headers), Some(mut next)) = (headers, data.get(layers.network as usize + 6).copied())
-    else {
-        return;
-    };
     let mut has_destination = false;
-    while let Some(&[after, len, kind, left, ..]) = headers.first_chunk::<8>() {
-        if next == ROUTING && has_destination {
+    for (_, [_, len, kind, left, ..]) in
+        extensions(data, layers, layers.transport).filter(|(next, _)| *next == ROUTING)
+    {
+        if has_destination {
             note(OddPacket::RoutingTwice, &nothing);
-        } else if next == ROUTING {
+        } else {
             match kind {
                 // Each address takes two units of the length.
                 0 if left > 0 && len >= 2 && len % 2 == 1 => {
@@ -236,13 +256,22 @@ fn of_routing(data: &[u8], layers: &Layers, note: Note<'_>) {
                 note(OddPacket::Routing0, &nothing);
             }
         }
-        let size = match next {
-            FRAGMENT => 8,
-            AH => (usize::from(len) + 2) * 4,
-            _ => (usize::from(len) + 1) * 8,
-        };
-        headers = headers.get(size..).unwrap_or_default();
-        next = after;
+    }
+}
+
+/// Fragment headers of IPv6 that begin before an offset.
+#[cold]
+fn of_fragment_headers(data: &[u8], layers: &Layers, end: u32, note: Note<'_>) {
+    /// The offset, and whether more fragments follow.
+    const FIELD: u16 = 0xfff9;
+    let headers = extensions(data, layers, end).filter(|(next, _)| *next == FRAGMENT);
+    for (at, (_, [_, _, high, low, ..])) in headers.enumerate() {
+        if u16::from_be_bytes([high, low]) & FIELD == 0 {
+            note(OddPacket::FragmentHeaderUseless, &nothing);
+        }
+        if at > 0 {
+            note(OddPacket::FragmentHeaderTwice, &nothing);
+        }
     }
 }
 
@@ -410,6 +439,10 @@ fn of_fragment(packet: &Packet<'_>, layers: &Layers, beside: OddFragment, note: 
     if fragment.data.len() < fragment.len as usize {
         return note(OddPacket::FragmentNotCaptured, &nothing);
     }
+    let is_v6 = layers.network_kind == Network::Ipv6;
+    if is_v6 {
+        of_fragment_headers(packet.data, layers, fragment.start, note);
+    }
     let has_df = layers.network_kind == Network::Ipv4
         && word(packet.data, layers.network + 6).is_some_and(|field| field & 0x4000 != 0);
     for (odd, is_so) in [
@@ -420,6 +453,7 @@ fn of_fragment(packet: &Packet<'_>, layers: &Layers, beside: OddFragment, note: 
         (OddPacket::FragmentSize, beside.size),
         (OddPacket::FragmentOverlap, beside.overlap && !beside.conflict),
         (OddPacket::FragmentConflict, beside.conflict),
+        (OddPacket::FragmentLen, is_v6 && fragment.more && fragment.len % 8 != 0),
     ] {
         if is_so {
             note(odd, &nothing);
@@ -624,6 +658,25 @@ mod tests {
         assert_eq!(end(routed(2, 1, 2).extension(43, &second)), only(OddPacket::RoutingTwice));
         assert_eq!(end(routed(2, 0, 2).extension(43, &second)), []);
         assert_eq!(of(&v6().payload(b"")), only(OddPacket::NoNextHeader));
+    }
+
+    #[test]
+    fn fragment_headers_of_whole_packets_and_second_ones() {
+        let whole = v6().extension(44, &[0, 0, 0, 0, 0, 0, 7]);
+        let end = |builder: Builder| of(&builder.udp(1, 2).payload(b"data"));
+        assert_eq!(end(whole.clone()), only(OddPacket::FragmentHeaderUseless));
+        let useless = || (OddPacket::FragmentHeaderUseless, String::new());
+        let twice = [useless(), useless(), (OddPacket::FragmentHeaderTwice, String::new())];
+        assert_eq!(end(whole.clone().extension(44, &[0, 0, 0, 0, 0, 0, 7])), twice);
+        let fragment = |more: u8, bytes: &[u8]| {
+            let data = v6().extension(44, &[0, 0, 8 | more, 0, 0, 0, 7]).payload(bytes);
+            let (packet, mut all) = (build::packet(&data, LinkType::RAW), Vec::new());
+            of_fragment(&packet, &decode(&packet), OddFragment::default(), &mut |odd, _| all.push(odd));
+            all
+        };
+        assert_eq!(fragment(1, &[1; 64]), []);
+        assert_eq!(fragment(1, &[1; 65]), [OddPacket::FragmentLen]);
+        assert_eq!(fragment(0, &[1; 65]), [], "the last one has any length");
     }
 
     fn told(odd: &mut OddPackets, data: &[u8], time: u64, beside: OddFragment) -> Vec<Record<'static>> {

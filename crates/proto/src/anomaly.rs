@@ -269,9 +269,10 @@ pub fn zeek_log(record: &Record<'_>) -> ZeekLog {
     if *record.get("type") == "decode".into() {
         let ends = match record.get("event") {
             Value::Text(event) => zeek_ends(event),
-            _ => ZeekEnds::Connection,
+            _ => Some(ZeekEnds::Connection),
         };
-        return ZeekLog { ends, ..ZeekLog::of("weird", true) };
+        let log = if ends.is_some() { "weird" } else { "weir" };
+        return ZeekLog { ends: ends.unwrap_or(ZeekEnds::Hosts), ..ZeekLog::of(log, true) };
     }
     let known = match record.get("name") {
         Value::Text(name) => ZEEKS.iter().find(|(known, _)| known.as_bytes() == &**name),
@@ -326,6 +327,12 @@ mod tests {
         let ends = [&mismatch, &short, &overlap, &cut].map(|record| zeek_log(record).ends);
         assert_eq!(ends, [ZeekEnds::Connection, ZeekEnds::Hosts, ZeekEnds::Hosts, ZeekEnds::Connection]);
         assert_eq!(zeek_log(&record(OddPacket::RedirectCut, 58, true)).ends, ZeekEnds::None);
+        let logs =
+            [OddPacket::FragmentOverlap, OddPacket::FragmentLen].map(|odd| zeek_log(&record(odd, 58, false)));
+        assert_eq!(
+            logs.map(|log| (log.name, log.ends)),
+            [("weird", ZeekEnds::Hosts), ("weir", ZeekEnds::Hosts)]
+        );
         assert_eq!(
             (cut.get("name"), short.get("event")),
             (&"truncated_header".into(), &"truncated_header_in_tunnel".into())

@@ -88,6 +88,12 @@ pub enum OddPacket {
     GreFlags,
     /// The PPP frame in a GRE tunnel of version 1 has no IP packet.
     GreContent,
+    /// An IPv6 fragment header of a packet that has no other fragment: an atomic fragment (RFC 6946).
+    FragmentHeaderUseless,
+    /// More than one fragment header in an IPv6 packet (RFC 8200 4.1).
+    FragmentHeaderTwice,
+    /// An IPv6 fragment that is not the last, with a length that is no multiple of 8 (RFC 8200 4.5).
+    FragmentLen,
 }
 
 /// What tells an oddity in Zeek, and so the columns of its row.
@@ -107,10 +113,12 @@ enum Scope {
     Hosts,
     /// The reader of GRE headers: the row names the hosts.
     Gre,
+    /// Nothing: the name is Suricata's.
+    Suricata,
 }
 
-/// Every oddity with Zeek's name, in the order of the enumeration.
-static ALL: [(OddPacket, Scope, &str); 42] = {
+/// Every oddity with Zeek's name, or Suricata's if Zeek has none, in the order of the enumeration.
+static ALL: [(OddPacket, Scope, &str); 45] = {
     use {OddPacket as P, Scope as S};
     [
         (P::IpLenZero, S::IpHeader, "ip_hdr_len_zero"),
@@ -155,6 +163,9 @@ static ALL: [(OddPacket, Scope, &str); 42] = {
         (P::GreRouting, S::Gre, "gre_routing"),
         (P::GreFlags, S::Gre, "unknown_gre_flags"),
         (P::GreContent, S::Gre, "non_ip_packet_in_encap"),
+        (P::FragmentHeaderUseless, S::Suricata, "exthdr_useless_fh"),
+        (P::FragmentHeaderTwice, S::Suricata, "exthdr_dupl_fh"),
+        (P::FragmentLen, S::Suricata, "frag_invalid_length"),
     ]
 };
 
@@ -183,7 +194,7 @@ impl OddPacket {
         let tells_tunnel = matches!(scope, Scope::IpHeader | Scope::Ip | Scope::Transport | Scope::Gre);
         let end = if in_tunnel && tells_tunnel { IN_TUNNEL } else { "" };
         let source = match (scope, protocol) {
-            (Scope::Hosts, _) => None,
+            (Scope::Hosts | Scope::Suricata, _) => None,
             (Scope::IpHeader | Scope::Ip, _) => Some("IP"),
             (Scope::Gre, _) => Some("GRE"),
             (_, 6) => Some("TCP"),
@@ -216,16 +227,17 @@ pub enum ZeekEnds {
     None,
 }
 
-/// What Zeek's row of an oddity names, by the event of its record.
-pub(crate) fn zeek_ends(event: &[u8]) -> ZeekEnds {
+/// What Zeek's row of an oddity names, by the event of its record; `None` if Zeek has no name for it.
+pub(crate) fn zeek_ends(event: &[u8]) -> Option<ZeekEnds> {
     let event = event.strip_suffix(IN_TUNNEL.as_bytes()).unwrap_or(event);
     let is_it = |(odd, _, name): &&(OddPacket, Scope, &str)| {
         odd.event().unwrap_or(name).as_bytes().eq_ignore_ascii_case(event)
     };
     match ALL.iter().find(is_it) {
-        Some((_, Scope::IpHeader | Scope::Discovery, _)) => ZeekEnds::None,
-        Some((_, Scope::Ip | Scope::Transport | Scope::Hosts | Scope::Gre, _)) => ZeekEnds::Hosts,
-        Some((_, Scope::Connection, _)) | None => ZeekEnds::Connection,
+        Some((_, Scope::Suricata, _)) => None,
+        Some((_, Scope::IpHeader | Scope::Discovery, _)) => Some(ZeekEnds::None),
+        Some((_, Scope::Ip | Scope::Transport | Scope::Hosts | Scope::Gre, _)) => Some(ZeekEnds::Hosts),
+        Some((_, Scope::Connection, _)) | None => Some(ZeekEnds::Connection),
     }
 }
 

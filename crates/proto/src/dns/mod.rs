@@ -9,6 +9,7 @@ mod present;
 mod wire;
 mod words;
 
+use crate::anomaly::Anomaly;
 use crate::early::begin_transaction;
 use crate::work::looked_at;
 use crate::{Heads, Out, Parser, Probe, Protocol, Setup, Span, Step, TCP, Table, Transport};
@@ -286,6 +287,9 @@ impl Dns {
             out.record(emitted.message(time, tx));
         }
         let header = message.header;
+        if self.flavour == Flavour::Plain {
+            odd_header(header, tx, time, direction, out);
+        }
         let is_netbios = self.flavour == Flavour::NetBios;
         if !is_netbios && !matches!(header.opcode(), 0 | 4 | UPDATE) {
             return;
@@ -418,6 +422,17 @@ fn next<'a, 'd: 'a>(held: &'a mut Vec<u8>, data: &mut &'d [u8]) -> Option<&'a [u
     held.get(PREFIX..)
 }
 
+/// Emits what is odd about the header of a message, by Suricata's names: an opcode that is not assigned (IANA, "DNS OpCodes"), and
+/// the bit Z, which is reserved (RFC 1035 4.1.1).
+fn odd_header(header: Header, tx: u64, time: Time, direction: Direction, out: &mut dyn Out) {
+    const ASSIGNED: u8 = 6;
+    let odd = [("invalid_opcode", header.opcode() > ASSIGNED), ("z_flag_set", header.has(Header::Z))];
+    for (name, _) in odd.into_iter().filter(|(_, is_so)| *is_so) {
+        let found = Anomaly { name, direction, detail: &[], transaction: Some(tx) };
+        out.record(found.record(time, &PROTOCOL));
+    }
+}
+
 impl Parser for Dns {
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
         if self.is_tcp {
@@ -487,6 +502,20 @@ mod tests {
     }
 
     /// The names of each section are values of their own, and a response has those in its data too.
+    #[test]
+    fn headers_with_unassigned_opcodes_and_the_reserved_bit_are_anomalies() {
+        let odd = |flags: u16| {
+            let mut out = Collected::default();
+            odd_header(Header { flags, ..Header::default() }, 5, Time(0), Direction::Reverse, &mut out);
+            assert!(out.records.iter().all(|record| *record.get("transaction") == Value::Uint(5)));
+            out.records.iter().map(|record| text(record, "event")).collect::<Vec<_>>()
+        };
+        assert_eq!(odd(6 << 11), Vec::<String>::new());
+        assert_eq!(odd(7 << 11), ["invalid_opcode"]);
+        assert_eq!(odd(0x81b0), Vec::<String>::new());
+        assert_eq!(odd(0x81f0), ["z_flag_set"]);
+    }
+
     #[test]
     fn names_of_sections_are_buffers() {
         let text = "> \\x00M\\x00\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x01A\\x00\\x00\\x0f\\x00\\x01\n\
