@@ -35,6 +35,7 @@ mod condition;
 mod config;
 mod content;
 mod detector;
+mod event;
 mod fault;
 mod finder;
 mod header;
@@ -68,8 +69,9 @@ pub use config::{
 };
 pub use content::{Amount, Content, FastPattern, MAX_CONTENT};
 pub use detector::{
-    Detector, DetectorStats, FlowState, Match, MatchedIn, Moment, Program, ProgramRule, Seen,
+    Anomaly, Detector, DetectorStats, FlowState, Match, MatchedIn, Moment, Program, ProgramRule, Seen,
 };
+pub use event::{EVENTS, EventOf, EventRow, event};
 pub use fault::{Fault, FaultKind};
 pub use header::{Action, Endpoint, Header, Way};
 pub use keyword::{Group, KEYWORDS, Keyword, keyword};

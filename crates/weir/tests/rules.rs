@@ -100,6 +100,10 @@ fn counts_and_keywords() {
     let ran = weir(folder.path(), &["rules", "keywords", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&ran.text()).unwrap();
     assert!(json.as_array().unwrap().iter().any(|row| row["name"] == "lua" && row["refused"].is_string()));
+    let of_packets = json.as_array().unwrap().iter().find(|row| row["name"] == "decode-event").unwrap();
+    assert!(
+        of_packets["events"].as_array().unwrap().iter().any(|event| event["name"] == "tcp.pkt_too_small")
+    );
 }
 
 /// Number of shared rules of Emerging Threats that a run looks with. All are read: `crates/detect/tests/shared.rs`.

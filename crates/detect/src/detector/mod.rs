@@ -3,6 +3,7 @@
 //! [`Program`] is made of a [`Ruleset`](crate::Ruleset) once. Each worker has a [`Detector`], and keeps a [`FlowState`] for each
 //! flow. The worker shows packets, then the bytes of streams and what parsers emit; the detector gives matches.
 
+mod events;
 mod flow_state;
 mod groups;
 mod handle;
@@ -13,6 +14,7 @@ mod program;
 mod renumbering;
 mod view;
 
+pub use events::Anomaly;
 pub use flow_state::FlowState;
 pub use packet::Seen;
 pub use part::ProgramRule;
@@ -20,12 +22,14 @@ pub use program::Program;
 
 use crate::buffer::Origin;
 use crate::condition::{Condition, OfSide, ProtocolOf};
+use crate::event::EventOf;
 use crate::header::{Action, Endpoint, Way};
 use crate::numbers::NumberTest;
 use crate::protocol::Selects;
 use crate::rule::{BufferTests, Rule, Test};
 use crate::transform::Transform;
 use crate::verify::{Memory, Verdict, verify};
+use events::is_event;
 use flow_state::{Candidate, DATA_OF_FILE, KIND_OF_FILE, Messages, OF_FILE, Tried, Window, at};
 use groups::{Group, Met};
 use limits::Limits;
@@ -88,6 +92,17 @@ impl Moment<'_> {
 
     fn has_protocol(&self, place: u8) -> bool {
         self.protocols.contains(&place)
+    }
+
+    /// The moment with another protocol, if there is one that it does not have.
+    fn with_protocol(&self, place: Option<u8>) -> Self {
+        let mut protocols = self.protocols;
+        if let Some(place) = place.filter(|place| !self.has_protocol(*place))
+            && let Some(free) = protocols.iter_mut().find(|place| **place == 0)
+        {
+            *free = place;
+        }
+        Self { protocols, ..*self }
     }
 }
 
@@ -455,13 +470,7 @@ impl Detector {
 
     /// The moment with the protocol of a buffer: its parser emits before the flow is named.
     fn with_protocol<'a>(&self, moment: &Moment<'a>, buffer: &str) -> Moment<'a> {
-        let mut protocols = moment.protocols;
-        if let Some(place) = self.program.protocol_of(buffer).filter(|place| !moment.has_protocol(*place))
-            && let Some(free) = protocols.iter_mut().find(|place| **place == 0)
-        {
-            *free = place;
-        }
-        Moment { protocols, ..*moment }
+        moment.with_protocol(self.program.protocol_of(buffer))
     }
 
     /// Looks at the buffers of a side that came since it was called last: its message has no further ones, but for a body.
@@ -539,6 +548,32 @@ impl Detector {
         })
     }
 
+    /// Looks at something odd that a side has sent.
+    pub fn event(&mut self, state: &mut FlowState, moment: &Moment<'_>, anomaly: &Anomaly<'_>) {
+        let program = Arc::clone(&self.program);
+        let parts = program.events(anomaly, moment.direction, moment.initiator.0.is_ipv4());
+        if parts.is_empty() || state.is_passed {
+            return;
+        }
+        self.bring(state);
+        let in_transaction = state.transactions.get(at(moment.direction)).copied();
+        let (transaction, matched_in) = match anomaly.of {
+            EventOf::Message => (anomaly.transaction.or(in_transaction), MatchedIn::Transaction),
+            EventOf::Packet => (None, MatchedIn::Packet),
+            EventOf::Stream => (None, MatchedIn::Stream),
+        };
+        // Its parser emits before the flow is named.
+        let of_message = |_: &u8| anomaly.of == EventOf::Message;
+        let named = PROTOCOLS.iter().position(|protocol| protocol.name == anomaly.protocol);
+        let moment = &moment.with_protocol(named.map(|at| at as u8 + 1).filter(of_message));
+        for part in parts {
+            let Some(one) = program.parts.get(part as usize) else { continue };
+            if self.may_match(&program, one, state, moment) {
+                self.part_holds(&program, part, transaction, state, moment, matched_in);
+            }
+        }
+    }
+
     /// Ends a flow: what waits of its streams is looked at. `moment` has any direction.
     pub fn end(&mut self, state: &mut FlowState, moment: &Moment<'_>) {
         self.bring(state);
@@ -612,7 +647,7 @@ impl Detector {
                 let is_of_messages = program
                     .parts
                     .get(other as usize)
-                    .is_some_and(|other| matches!(other.about, About::Messages(_)));
+                    .is_some_and(|other| matches!(other.about, About::Messages(_) | About::Event));
                 state.holds(if is_of_messages { transaction } else { None }, other)
             };
             if all.clone().all(is_held) {
@@ -785,6 +820,8 @@ fn condition_holds(condition: &Condition, state: &FlowState, moment: &Moment<'_>
     }
     let [client, server] = state.sent;
     match condition {
+        // A rule with an event has a part that holds when it comes.
+        condition if is_event(condition) => true,
         Condition::FlowAge(test) => test.passes(moment.time.since(moment.first) / 1_000_000_000),
         Condition::FlowPackets(side, test) => of_side(*side, *test, client.packets, server.packets),
         Condition::FlowBytes(side, test) => of_side(*side, *test, client.bytes, server.bytes),

@@ -1,4 +1,4 @@
-//! The parts of rules: what must be in messages of one side, in a stream, or in a packet.
+//! The parts of rules: what must be in messages of one side, in a stream, or in a packet, and events.
 
 use crate::rule::{BufferTests, Rule, Test};
 use crate::ruleset::LoadedRule;
@@ -14,6 +14,8 @@ pub(super) enum About {
     Stream,
     /// The messages of one side, or of either side if none is stated.
     Messages(Option<Direction>),
+    /// Something odd that happens: it has no tests.
+    Event,
 }
 
 /// A part of a rule.

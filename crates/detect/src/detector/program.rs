@@ -4,6 +4,7 @@
 //! Each part is found by a literal of it that is searched for in one buffer together with those of all other rules; only what is
 //! found so is verified. A part without such a literal is verified wherever its buffers are.
 
+use super::events::{self, Anomaly, Events, event_of};
 use super::groups::{Collected, Groups};
 use super::handle::handle;
 use super::packet::is_of_packet;
@@ -13,6 +14,7 @@ use crate::buffer::{Origin, RuleBuffer, Sides};
 use crate::condition::Condition;
 use crate::config::Class;
 use crate::content::Content;
+use crate::event::EventOf;
 use crate::header::{Action, Way};
 use crate::protocol::Selects;
 use crate::rule::{BufferTests, Rule};
@@ -46,6 +48,7 @@ pub struct Program {
     groups: HashMap<(u8, Direction), Groups>,
     /// Parts that no literal finds and that are about a packet: those of rules of addresses alone, by the protocol of IP, and of all.
     pub(super) of_packets: Box<[u32]>,
+    events: Events,
     /// Rules that are not in force because something that they ask for is not read yet, each with the reason.
     pub unread: Vec<(LoadedRule, String)>,
     reads_streams: bool,
@@ -83,10 +86,10 @@ pub(super) fn direction(side: Side) -> Direction {
 
 /// What of a rule cannot be looked at.
 fn unread(rule: &Rule) -> Option<String> {
+    if let Some(what) = events::unread(rule) {
+        return Some(what);
+    }
     let of_condition = |condition: &Condition| match condition {
-        Condition::AppEvent(name) | Condition::DecodeEvent(name) | Condition::StreamEvent(name) => {
-            Some(format!("the event `{name}`"))
-        }
         Condition::FtpBounce => Some("the address of a PORT command".to_owned()),
         Condition::Place(_) => Some("places of addresses".to_owned()),
         Condition::Reputation(_) => Some("reputations of addresses".to_owned()),
@@ -126,7 +129,10 @@ fn unread(rule: &Rule) -> Option<String> {
                 .then(|| "conditions on packets together with messages".to_owned())
         })
         .or_else(|| {
-            (rule.header.protocol.selects == Selects::Everything).then(|| "packets without IP".to_owned())
+            // What is odd about a packet is seen of packets of IP, whatever the rule is about.
+            let is_of_event = event_of(rule).is_some_and(|event| event.of == EventOf::Packet);
+            let is_everything = rule.header.protocol.selects == Selects::Everything;
+            (is_everything && !is_of_event).then(|| "packets without IP".to_owned())
         })
         .or_else(|| (rule.header.protocol.selects == Selects::Sctp).then(|| "SCTP".to_owned()));
     what.map(|what| format!("{what}: nothing reads this for rules yet"))
@@ -160,6 +166,9 @@ type Tests = (About, Box<[u16]>);
 /// The parts of a rule, and whether they are alternatives.
 fn parts_of(rule: &Rule) -> (Vec<Tests>, bool) {
     let mut parts: Vec<(About, Vec<u16>)> = Vec::new();
+    if event_of(rule).is_some() {
+        parts.push((About::Event, Vec::new()));
+    }
     let mut add = |about: About, at: u16| match parts.iter_mut().find(|(known, _)| *known == about) {
         Some((_, tests)) => tests.push(at),
         None => parts.push((about, vec![at])),
@@ -304,8 +313,10 @@ impl Making {
                     (About::Messages(side), None) => of_message(side, of_part()),
                     _ => sources_of(rule, about, of),
                 };
-                if view_sources.is_empty() {
-                    of_packets.push(part);
+                match event_of(rule).filter(|_| about == About::Event) {
+                    Some(event) => program.events.add(event, part),
+                    None if view_sources.is_empty() => of_packets.push(part),
+                    None => {}
                 }
                 for source in view_sources {
                     let protocol = protocol.filter(|_| self.searches);
@@ -398,6 +409,16 @@ impl Program {
     /// The number of a bit of flows.
     pub(super) fn bit(&self, name: &str) -> Option<u32> {
         self.bits.get(name).copied()
+    }
+
+    /// Whether any rule asks for an event: anomalies are to be shown to [`Detector::event`](super::Detector::event).
+    pub fn reads_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// The parts that an anomaly of one side holds.
+    pub(super) fn events(&self, anomaly: &Anomaly<'_>, side: Direction, is_v4: bool) -> Vec<u32> {
+        self.events.parts(anomaly, side, is_v4)
     }
 
     /// Whether any rule looks at streams.
