@@ -3,7 +3,7 @@
 use crate::demand::Demand;
 use crate::session_config::SessionConfig;
 use std::sync::Arc;
-use weir_proto::{ANOMALY, Wants};
+use weir_proto::Wants;
 
 /// What is read of payload, from the demand of a plan.
 pub(crate) struct Asked {
@@ -17,8 +17,8 @@ pub(crate) struct Asked {
     pub announcing: Wants,
     /// What functions see before records.
     pub early: weir_proto::Asked,
-    /// Whether records of odd segments and packets are asked for.
-    pub oddities: bool,
+    /// Whether anomalies are asked for, by rules or as records.
+    pub anomalies: bool,
 }
 
 impl Asked {
@@ -29,8 +29,8 @@ impl Asked {
         let reads_payload = parses || demand.streams || wants.identifies;
         let announcing =
             Wants { identifies: true, max: wants.max, inflation: wants.inflation, ..Wants::default() };
-        let (early, oddities) = (demand.early(), demand.has(&ANOMALY));
-        Self { demand: Arc::clone(demand), reads_payload, parses, wants, announcing, early, oddities }
+        let (early, anomalies) = (demand.early(), demand.reads_anomalies());
+        Self { demand: Arc::clone(demand), reads_payload, parses, wants, announcing, early, anomalies }
     }
 
     /// What parsers of a flow are asked for. `is_whole`: all that is demanded, and not only the flows that it announces.

@@ -247,6 +247,16 @@ impl Demand {
         }
     }
 
+    /// Whether rules ask for events: anomalies are shown to them.
+    fn reads_events(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.program().reads_events())
+    }
+
+    /// Whether anomalies are asked for, by rules or as records.
+    pub(crate) fn reads_anomalies(&self) -> bool {
+        self.has(&ANOMALY) || self.reads_events()
+    }
+
     /// The fields of records of a table that anything reads.
     pub(crate) fn reads_of(&self, table: &Table) -> Columns {
         if self.logged.has(table) {
@@ -267,6 +277,7 @@ impl Demand {
             weir_proto::tables().filter(|table| self.has(table) || self.fields.has(table)).collect();
         let protocols = self.buffers.iter().filter_map(|buffer| buffer.protocol());
         tables.extend(protocols.flat_map(|protocol| protocol.tables));
+        tables.extend(self.reads_events().then_some(&ANOMALY));
         // Mails and bodies are files, and files are in both.
         let is_shared = self.buffers.iter().any(|buffer| buffer.protocol().is_none());
         let is_of = |names: &[&str]| tables.iter().any(|table| names.contains(&table.name));

@@ -3,9 +3,9 @@
 use crate::FlowIdentity;
 use std::net::IpAddr;
 use std::sync::Arc;
-use weir_detect::{Detector, FlowState, Match, MatchedIn, Moment, Program, Seen};
+use weir_detect::{Anomaly, Detector, EventOf, FlowState, Match, MatchedIn, Moment, Program, Seen};
 use weir_flow::{FlowPacket, Rows};
-use weir_proto::{Alert, AlertPlace, Buffer, PROTOCOLS, Record};
+use weir_proto::{Alert, AlertPlace, Buffer, PROTOCOLS, Record, Value};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
@@ -54,7 +54,8 @@ pub(crate) struct Detection {
 /// When and where something of a flow is looked at.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
-    pub row: u32,
+    /// The row of the flow; `None` for a packet of no flow.
+    pub row: Option<u32>,
     pub flow: &'a FlowIdentity,
     /// The protocols that were found so far, as in [`crate::FlowRecord::services`].
     pub services: [u8; 4],
@@ -98,8 +99,8 @@ impl Detection {
     }
 
     /// Lets the detector look at a flow, and accounts its memory. A flow without room is not looked at.
-    fn look(&mut self, row: u32, look: impl FnOnce(&mut Detector, &mut FlowState)) {
-        let Some(place) = self.flows.make(row) else { return };
+    fn look(&mut self, row: impl Into<Option<u32>>, look: impl FnOnce(&mut Detector, &mut FlowState)) {
+        let Some(place) = row.into().and_then(|row| self.flows.make(row)) else { return };
         if place.is_none() && self.held >= self.limit {
             return;
         }
@@ -118,7 +119,7 @@ impl Detection {
 
     /// Looks at a packet, after its payload was read.
     pub fn packet(&mut self, seen: &FlowPacket<'_>, services: [u8; 4]) {
-        let place = Place { row: seen.row, flow: &seen.flow, services, time: seen.packet.time };
+        let place = Place { row: Some(seen.row), flow: &seen.flow, services, time: seen.packet.time };
         let moment = place.moment(seen.direction, Some(Seen { data: seen.packet.data, layers: seen.layers }));
         self.look(seen.row, |detector, state| detector.packet(state, &moment));
     }
@@ -144,17 +145,42 @@ impl Detection {
 
     /// Looks at the buffers of a side.
     pub fn complete(&mut self, place: &Place<'_>, side: Direction) {
-        if self.flows.get(place.row).is_some_and(Option::is_some) {
+        if place.row.and_then(|row| self.flows.get(row)).is_some_and(Option::is_some) {
             let moment = place.moment(side, None);
             self.look(place.row, |detector, state| detector.complete(state, &moment));
         }
     }
 
+    /// Looks at an anomaly. `packet` is the one that has it, if it is known.
+    pub fn event(&mut self, place: &Place<'_>, packet: Option<Seen<'_>>, record: &Record<'_>) {
+        if !self.detector.program().reads_events() {
+            return;
+        }
+        let Some((side, anomaly)) = anomaly(record) else { return };
+        let moment = place.moment(side, packet);
+        match place.row {
+            Some(row) => self.look(row, |detector, state| detector.event(state, &moment, &anomaly)),
+            // Nothing is remembered of packets of no flow.
+            None => self.detector.event(&mut FlowState::default(), &moment, &anomaly),
+        }
+    }
+
     /// Ends a flow.
     pub fn end(&mut self, place: &Place<'_>) {
-        let Some(mut watched) = self.flows.get_mut(place.row).and_then(Option::take) else { return };
+        if let Some(mut watched) = place.row.and_then(|row| self.take(row)) {
+            self.detector.end(&mut watched.state, &place.moment(Direction::Forward, None));
+        }
+    }
+
+    /// Forgets the flow of a row.
+    pub fn forget(&mut self, row: u32) {
+        self.take(row);
+    }
+
+    fn take(&mut self, row: u32) -> Option<Box<Watched>> {
+        let watched = self.flows.get_mut(row)?.take()?;
         self.held = self.held.saturating_sub(watched.held);
-        self.detector.end(&mut watched.state, &place.moment(Direction::Forward, None));
+        Some(watched)
     }
 
     /// Emits the alerts since it was called last.
@@ -174,6 +200,26 @@ impl Detection {
 }
 
 const TCP: u8 = 6;
+
+/// The anomaly of a record of the table, and the side that it is of.
+fn anomaly<'r>(record: &'r Record<'_>) -> Option<(Direction, Anomaly<'r>)> {
+    let text = |name: &str| match record.get(name) {
+        Value::Text(text) => std::str::from_utf8(text).ok(),
+        _ => None,
+    };
+    let of = match text("type")? {
+        "applayer" => EventOf::Message,
+        "decode" => EventOf::Packet,
+        _ => EventOf::Stream,
+    };
+    let transaction = match record.get("transaction") {
+        Value::Uint(number) => Some(*number),
+        _ => None,
+    };
+    let is_reverse = *record.get("reverse") == true.into();
+    let side = if is_reverse { Direction::Reverse } else { Direction::Forward };
+    Some((side, Anomaly { of, protocol: text("protocol")?, name: text("event")?, transaction }))
+}
 
 /// The record of a match.
 fn alert<'r>(rule: &'r weir_detect::ProgramRule, found: &Match, place: &Place<'_>) -> Record<'r> {

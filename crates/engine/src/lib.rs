@@ -31,6 +31,7 @@
 mod allowances;
 mod announced;
 mod announcers;
+mod anomalies;
 mod asked;
 mod bounded;
 mod chains;

@@ -8,7 +8,7 @@ use crate::session_stats::SessionStats;
 use crate::tap::Tap;
 use crate::token_bucket::weight;
 use crate::{Emitted, FlowIdentity, Item, Sink};
-use weir_proto::{Buffer, Columns, Expected, FILES, Field, Out, Record, Table, Value};
+use weir_proto::{ANOMALY, Buffer, Columns, Expected, FILES, Field, Out, Record, Table, Value};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
@@ -44,7 +44,7 @@ impl RecordEmitter<'_, '_> {
     /// Lets rules look at something of the flow, and emits their alerts.
     fn with_rules(&mut self, services: [u8; 4], look: impl FnOnce(&mut Detection, &Place<'_>)) {
         let Some((detection, row)) = self.detection.take() else { return };
-        let place = Place { row, flow: self.identity, services, time: self.time };
+        let place = Place { row: Some(row), flow: self.identity, services, time: self.time };
         look(detection, &place);
         detection.alerts(&place, |record| self.record(record));
         self.detection = Some((detection, row));
@@ -53,6 +53,9 @@ impl RecordEmitter<'_, '_> {
 
 impl Out for RecordEmitter<'_, '_> {
     fn record(&mut self, record: Record<'_>) {
+        if self.detection.is_some() && *record.table == ANOMALY {
+            self.with_rules([0; 4], |detection, place| detection.event(place, None, &record));
+        }
         if self.asked.demand.has(record.table) {
             // The record of a file ends its extraction.
             if !self.allowances.records.is_open() && *record.table != FILES {
@@ -67,7 +70,7 @@ impl Out for RecordEmitter<'_, '_> {
     }
 
     fn takes(&self, table: &Table) -> bool {
-        self.asked.demand.has(table)
+        self.asked.demand.has(table) || self.asked.anomalies && *table == ANOMALY
     }
 
     fn reads(&self, table: &'static Table) -> Columns {

@@ -2,6 +2,7 @@
 
 use crate::allowances::Allowances;
 use crate::announced::{Announced, Announcements};
+use crate::anomalies::Anomalies;
 use crate::asked::Asked;
 use crate::decided::DecidedFlows;
 use crate::demand::Demand;
@@ -23,6 +24,7 @@ use crate::{Emitted, FlowIdentity, FlowRecord, Plan, Sink};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::AnswerId;
+use weir_detect::Seen;
 use weir_filter::Directions;
 use weir_flow::defrag::{Defrag, DefragConfig};
 use weir_flow::stream::{StreamConfig, Streams};
@@ -343,12 +345,13 @@ impl Sessions {
         if let Some(measurer) = &mut self.measurer {
             self.stats.records += handed_on(&self.asked, measurer.packet(seen, tap));
         }
-        if self.asks_oddities() {
-            let Self { odd_packets, allowances, stats, .. } = self;
-            odd_packets.packet(seen, |record| allowances.emit(&seen.flow, record, stats, tap));
-        }
         if let Some(detection) = &mut self.detection {
             detection.sees(seen);
+        }
+        if self.asks_oddities() {
+            let services = self.services(seen.row);
+            let (odd_packets, mut anomalies) = self.anomalies(tap);
+            odd_packets.packet(seen, |record| anomalies.of_packet(seen, services, record));
         }
         if self.asked.reads_payload {
             self.packet = seen.packet.number;
@@ -373,12 +376,23 @@ impl Sessions {
         packets.packet(seen, found, &tap.plan.whole.unidentified, tap.sink);
     }
 
+    /// The protocols of the flow of a row, if there are rules.
+    fn services(&self, row: u32) -> [u8; 4] {
+        if self.detection.is_some() { self.found(row).services } else { [0; 4] }
+    }
+
+    /// What is odd about packets, and its way.
+    fn anomalies<'w>(&'w mut self, sink: &'w mut dyn Sink) -> (&'w mut OddPackets, Anomalies<'w>) {
+        let Self { odd_packets, detection, allowances, asked, stats, .. } = self;
+        (odd_packets, Anomalies { detection: detection.as_mut(), allowances, asked, stats, sink })
+    }
+
     /// Looks at a packet with rules.
     fn detect(&mut self, seen: &FlowPacket<'_>, tap: &mut Tap<'_>) {
-        let services = if self.detection.is_some() { self.found(seen.row).services } else { [0; 4] };
+        let services = self.services(seen.row);
         let Self { detection: Some(detection), allowances, stats, .. } = self else { return };
         detection.packet(seen, services);
-        let place = Place { row: seen.row, flow: &seen.flow, services, time: seen.packet.time };
+        let place = Place { row: Some(seen.row), flow: &seen.flow, services, time: seen.packet.time };
         let number = seen.packet.number;
         detection.alerts(&place, |record| {
             allowances.emit(&seen.flow, weir_proto::Record { packet: number, ..record }, stats, tap);
@@ -547,14 +561,20 @@ impl Sessions {
 
     /// Whether [`Sessions::odd`] is to be called.
     pub fn asks_oddities(&self) -> bool {
-        self.asked.oddities
+        self.asked.anomalies
     }
 
     /// Takes a segment that is odd: each oddity of a flow is one record.
     pub fn odd(&mut self, odd: &OddSegment, sink: &mut dyn Sink) {
-        for name in self.odd.tell(odd).names() {
-            let record = odd_segment(name, odd.direction, odd.time);
-            self.allowances.emit(&odd.flow, record, &mut self.stats, sink);
+        let oddities = self.odd.tell(odd);
+        if oddities.is_empty() {
+            return;
+        }
+        let services = self.services(odd.row);
+        let (_, mut anomalies) = self.anomalies(sink);
+        for name in oddities.names() {
+            let place = Place { row: Some(odd.row), flow: &odd.flow, services, time: odd.time };
+            anomalies.take(&place, None, odd_segment(name, odd.direction, odd.time));
         }
     }
 
@@ -583,17 +603,18 @@ impl Sessions {
     /// Takes a packet of a flow whose checksum is wrong: it is not read.
     pub fn wrong_checksum(&mut self, seen: &FlowPacket<'_>, sink: &mut dyn Sink) {
         if self.asks_oddities() {
-            let Self { odd_packets, allowances, stats, .. } = self;
-            odd_packets.wrong_checksum(seen, |record| allowances.emit(&seen.flow, record, stats, sink));
+            let services = self.services(seen.row);
+            let (odd_packets, mut anomalies) = self.anomalies(sink);
+            odd_packets.wrong_checksum(seen, |record| anomalies.of_packet(seen, services, record));
         }
     }
 
     /// Takes a packet whose IPv4 header has a wrong checksum: it is of no flow.
     pub fn wrong_header(&mut self, packet: &Packet<'_>, layers: &Layers, sink: &mut dyn Sink) {
         if self.asks_oddities() {
-            let Self { odd_packets, allowances, stats, .. } = self;
+            let (odd_packets, mut anomalies) = self.anomalies(sink);
             odd_packets.wrong_header(packet, layers, |flow, record| {
-                allowances.emit(flow, record, stats, sink);
+                anomalies.of_no_flow(flow, Seen { data: packet.data, layers }, packet.time, record);
             });
         }
     }
@@ -606,9 +627,10 @@ impl Sessions {
             all.push(layers);
         }
         if self.asks_oddities() {
-            let Self { defrag, odd_packets, allowances, stats, .. } = self;
-            odd_packets.fragment(packet, layers, defrag.odd(), |flow, record| {
-                allowances.emit(flow, record, stats, sink);
+            let beside = self.defrag.odd();
+            let (odd_packets, mut anomalies) = self.anomalies(sink);
+            odd_packets.fragment(packet, layers, beside, |flow, record| {
+                anomalies.of_no_flow(flow, Seen { data: packet.data, layers }, packet.time, record);
             });
         }
     }
@@ -650,6 +672,10 @@ impl Sessions {
         self.stream_demand.end(row);
         self.odd.end(row);
         self.odd_packets.end(row);
+        // A flow without payload has no entry that ends.
+        if let Some(detection) = &mut self.detection {
+            detection.forget(row);
+        }
         if let Some(packets) = &mut self.unidentified_packets {
             packets.end(row, found.is_unidentified, &tap.plan.whole.unidentified, tap.sink);
         }

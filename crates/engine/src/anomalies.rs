@@ -1,0 +1,47 @@
+//! The way of anomalies that no parser finds, those of packets and segments: to rules, and to the sink.
+
+use crate::allowances::Allowances;
+use crate::asked::Asked;
+use crate::detection::{Detection, Place};
+use crate::session_stats::SessionStats;
+use crate::{FlowIdentity, Sink};
+use weir_detect::Seen;
+use weir_flow::FlowPacket;
+use weir_proto::{ANOMALY, Record};
+use weir_wire::Time;
+
+/// Passes anomalies to rules that ask for events, and to the sink if records of them are asked for.
+pub(crate) struct Anomalies<'w> {
+    pub detection: Option<&'w mut Detection>,
+    pub allowances: &'w mut Allowances,
+    pub asked: &'w Asked,
+    pub stats: &'w mut SessionStats,
+    pub sink: &'w mut dyn Sink,
+}
+
+impl Anomalies<'_> {
+    /// Takes what is odd about a packet of a flow. `services` are the protocols of the flow.
+    pub fn of_packet(&mut self, seen: &FlowPacket<'_>, services: [u8; 4], record: Record<'_>) {
+        let place = Place { row: Some(seen.row), flow: &seen.flow, services, time: seen.packet.time };
+        self.take(&place, Some(Seen { data: seen.packet.data, layers: seen.layers }), record);
+    }
+
+    /// Takes what is odd about a packet of no flow. `flow` has its sender and receiver.
+    pub fn of_no_flow(&mut self, flow: &FlowIdentity, packet: Seen<'_>, time: Time, record: Record<'_>) {
+        self.take(&Place { row: None, flow, services: [0; 4], time }, Some(packet), record);
+    }
+
+    /// Takes an anomaly at a place; `packet` is the one that has it, if it is known.
+    pub fn take(&mut self, place: &Place<'_>, packet: Option<Seen<'_>>, record: Record<'_>) {
+        if let Some(detection) = &mut self.detection {
+            let (allowances, stats, sink) = (&mut *self.allowances, &mut *self.stats, &mut *self.sink);
+            detection.event(place, packet, &record);
+            detection.alerts(place, |alert| {
+                allowances.emit(place.flow, Record { packet: record.packet, ..alert }, stats, sink);
+            });
+        }
+        if self.asked.demand.has(&ANOMALY) {
+            self.allowances.emit(place.flow, record, self.stats, self.sink);
+        }
+    }
+}

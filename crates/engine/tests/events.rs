@@ -1,0 +1,116 @@
+//! Rules of events see the anomalies of a pass, with and without a log that has them.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use weir_api::{FunctionCall, Level, SubscriptionSpec};
+use weir_detect::{NoSources, Program, Reading, RuleFile, Ruleset, Variables};
+use weir_engine::{ChecksumMode, Emitted, FlowConfig, Plan, Rules, Settings, Sink, Worker};
+use weir_filter::Options;
+use weir_proto::Value;
+use weir_wire::build::{self, Builder, flags};
+use weir_wire::{LinkType, Packet, PacketBuf, Time};
+
+const CLIENT: [u8; 4] = [10, 0, 0, 1];
+const SERVER: [u8; 4] = [10, 0, 0, 2];
+
+/// The sids of alerts and the events of anomalies, in order, each with its own table's name.
+#[derive(Default)]
+struct Got(Vec<String>);
+
+impl Sink for Got {
+    fn take(&mut self, emitted: Emitted<'_>) {
+        let Emitted::Record(flow, record, _) = emitted else { return };
+        let shown = match (record.table.name, record.get("sid"), record.get("event")) {
+            ("alert", Value::Uint(sid), _) => {
+                format!("alert {sid} from {}", flow.initiator().0.to_canonical())
+            }
+            ("anomaly", _, Value::Text(event)) => format!("anomaly {}", String::from_utf8_lossy(event)),
+            _ => return,
+        };
+        self.0.push(shown);
+    }
+}
+
+/// What a run over frames of raw IP emits. `logs`: whether records of anomalies are asked for, too.
+fn emitted(rules: &str, frames: &[Vec<u8>], logs: bool) -> Vec<String> {
+    let reading = Reading { variables: Variables::default(), sources: &NoSources, with_switched_off: false };
+    let set = Ruleset::read([RuleFile { name: "x.rules", bytes: rules.as_bytes() }], &reading);
+    assert!(set.refusals.is_empty(), "{:?}", set.refusals);
+    let program = Program::new(&set, &[]);
+    assert!(program.unread.is_empty(), "{:?}", program.unread);
+    let settings = Settings {
+        filter: Options::default(),
+        checksum: ChecksumMode::Off,
+        seeds: 1_u64.into(),
+        chosen: None,
+        own_apps: Default::default(),
+        rules: Some(Rules::new(program)),
+    };
+    let tables: &[&str] = if logs { &["alert", "anomaly"] } else { &["alert"] };
+    let log = |table: &&str| {
+        let rows = FunctionCall::new("rows").with("of", table).with("to", "eve").with("bodies", "no");
+        SubscriptionSpec::delivering(table, Level::Record, vec![rows])
+    };
+    let mut specs: Vec<SubscriptionSpec> = tables.iter().map(log).collect();
+    specs.push(SubscriptionSpec::delivering("rules", Level::Record, vec![FunctionCall::new("rules")]));
+    let plan = Plan::new("", specs, settings).unwrap();
+    let mut worker = Worker::new(Arc::new(plan), &FlowConfig { memory: 1 << 20, ..FlowConfig::default() });
+    let (mut chunk, mut got) = (PacketBuf::default(), Got::default());
+    for (number, frame) in (1_u32..).zip(frames) {
+        let packet = build::packet(frame, LinkType::RAW);
+        chunk.push(&Packet { time: Time(u64::from(number) * 1_000_000), number, ..packet });
+    }
+    worker.batch(chunk.batch(), &mut got);
+    worker.finish(&mut got);
+    got.0
+}
+
+fn from(sender: [u8; 4]) -> Builder {
+    build::ip().ipv4(sender, if sender == CLIENT { SERVER } else { CLIENT })
+}
+
+/// A question for `a.b` with the flags of its header.
+fn question(bits: [u8; 2]) -> Vec<u8> {
+    let mut message = vec![0, 7];
+    message.extend(bits);
+    message.extend(b"\0\x01\0\0\0\0\0\0\x01a\x01b\0\0\x01\0\x01");
+    from(CLIENT).udp(4000, 53).payload(&message)
+}
+
+#[test]
+fn messages_of_dns_with_odd_headers() {
+    let rules = "alert dns any any -> any any (app-layer-event:dns.invalid_opcode; sid:1;)
+alert dns any any -> any any (flow:to_client; app-layer-event:dns.z_flag_set; sid:2;)
+alert dns any any -> any any (flow:to_server; app-layer-event:dns.z_flag_set; dns.query; content:\"a.b\"; sid:3;)";
+    assert_eq!(emitted(rules, &[question([1, 0])], true), Vec::<String>::new());
+    assert_eq!(emitted(rules, &[question([0x48, 0])], false), ["alert 1 from 10.0.0.1"]);
+    assert_eq!(
+        emitted(rules, &[question([1, 0x40])], true),
+        ["alert 3 from 10.0.0.1", "anomaly z_flag_set"],
+        "the log and the rules have one anomaly"
+    );
+}
+
+#[test]
+fn packets_and_fragments() {
+    let rules = "alert tcp any any -> any any (decode-event:tcp.pkt_too_small; sid:1;)
+alert pkthdr any any -> any any (decode-event:ipv4.frag_overlap; sid:2;)
+alert ip 10.0.0.2 any -> any any (decode-event:ipv4.frag_overlap; sid:3;)
+alert tcp any any -> any any (flow:to_client; stream-event:3whs_synack_with_wrong_ack; sid:4;)";
+    let short = from(CLIENT).proto(6).raw(&[0; 19]).payload(b"");
+    assert_eq!(emitted(rules, &[short], false), ["alert 1 from 10.0.0.1"]);
+    let piece =
+        |sender: [u8; 4], offset, bytes: u8| from(sender).fragment(9, offset, true).payload(&[bytes; 64]);
+    let overlap = |sender| [piece(sender, 0, 1), piece(sender, 32, 2)];
+    assert_eq!(emitted(rules, &overlap(CLIENT), false), ["alert 2 from 10.0.0.1"]);
+    assert_eq!(emitted(rules, &overlap(SERVER), false), ["alert 2 from 10.0.0.2", "alert 3 from 10.0.0.2"]);
+    let apart = [piece(CLIENT, 0, 1), piece(CLIENT, 64, 2)];
+    assert_eq!(emitted(rules, &apart, false), Vec::<String>::new());
+    let handshake = |ack| {
+        let syn = from(CLIENT).tcp(4000, 80, flags::SYN).seq(100).payload(b"");
+        [syn, from(SERVER).tcp(80, 4000, flags::SYN | flags::ACK).seq(900).ack(ack).payload(b"")]
+    };
+    assert_eq!(emitted(rules, &handshake(101), false), Vec::<String>::new());
+    assert_eq!(emitted(rules, &handshake(99), false), ["alert 4 from 10.0.0.1"]);
+}
