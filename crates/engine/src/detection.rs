@@ -2,32 +2,42 @@
 
 use crate::FlowIdentity;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use weir_detect::{Anomaly, Detector, EventOf, FlowState, Match, MatchedIn, Moment, Program, Seen};
 use weir_flow::{FlowPacket, Rows};
-use weir_proto::{Alert, AlertPlace, Buffer, PROTOCOLS, Record, Value};
+use weir_proto::{Alert, AlertPlace, AlertSide, Buffer, PROTOCOLS, Record, Value};
 use weir_wire::stream::Chunk;
-use weir_wire::{Direction, Time};
+use weir_wire::{Direction, LinkType, Time};
 
 /// Rules of a run, in the form in which flows are looked at. Plans with this value have equal rules.
 #[derive(Clone, Debug)]
-pub struct Rules(Arc<Program>);
+pub struct Rules {
+    program: Arc<Program>,
+    with_payload: bool,
+}
 
 impl Rules {
-    /// The rules of a program.
+    /// The rules of a program. Alerts have no payload.
     pub fn new(program: Program) -> Self {
-        Self(Arc::new(program))
+        Self { program: Arc::new(program), with_payload: false }
+    }
+
+    /// Whether alerts have the payload in which their rule matched, and the packet. Packets and the latest bytes of streams are
+    /// copied for them.
+    pub fn with_payload(self, with_payload: bool) -> Self {
+        Self { with_payload, ..self }
     }
 
     /// The program.
     pub fn program(&self) -> &Program {
-        &self.0
+        &self.program
     }
 }
 
 impl PartialEq for Rules {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.program, &other.program) && self.with_payload == other.with_payload
     }
 }
 
@@ -37,14 +47,74 @@ impl Eq for Rules {}
 #[derive(Default)]
 struct Watched {
     state: FlowState,
+    /// What the initiator and the responder have sent.
+    sides: [AlertSide; 2],
+    /// The latest bytes of their streams, if alerts have payload.
+    latest: [Latest; 2],
     /// Bytes of memory accounted to it.
     held: usize,
+}
+
+impl Watched {
+    fn memory(&self) -> usize {
+        let latest: usize = self.latest.iter().map(|latest| latest.0.capacity()).sum();
+        size_of::<Self>() + self.state.memory() + latest
+    }
+}
+
+/// The latest bytes of a stream, with a text in place of each gap: at most twice [`Alert::PAYLOAD`], of which alerts have the last
+/// half.
+#[derive(Default)]
+struct Latest(Vec<u8>);
+
+impl Latest {
+    fn add(&mut self, chunk: &Chunk<'_>) {
+        let gap = if chunk.gap > 0 { format!("[{} bytes missing]", chunk.gap) } else { String::new() };
+        for bytes in [gap.as_bytes(), last(chunk.data)] {
+            if self.0.len() + bytes.len() > 2 * Alert::PAYLOAD {
+                self.0.drain(..self.0.len().saturating_sub(Alert::PAYLOAD));
+            }
+            self.0.extend_from_slice(bytes);
+        }
+    }
+}
+
+/// The last [`Alert::PAYLOAD`] bytes.
+fn last(bytes: &[u8]) -> &[u8] {
+    bytes.get(bytes.len().saturating_sub(Alert::PAYLOAD)..).unwrap_or_default()
+}
+
+/// The packet that is read. Its bytes are there if alerts have payload.
+#[derive(Default)]
+struct Shown {
+    is_there: bool,
+    link: LinkType,
+    data: Vec<u8>,
+    payload: Range<usize>,
+}
+
+impl Shown {
+    fn show(&mut self, seen: &FlowPacket<'_>) {
+        let data = seen.packet.data.get(..Alert::PACKET).unwrap_or(seen.packet.data);
+        self.link = seen.packet.link;
+        self.data.clear();
+        self.data.extend_from_slice(data);
+        let (from, length) = (seen.layers.payload as usize, seen.layers.payload_of(data).len());
+        self.payload = from..from.saturating_add(length);
+    }
+
+    fn payload(&self) -> &[u8] {
+        self.data.get(self.payload.clone()).unwrap_or_default()
+    }
 }
 
 /// The detector of a worker, and what it knows of flows.
 pub(crate) struct Detection {
     detector: Detector,
     flows: Rows<Option<Box<Watched>>>,
+    /// Whether alerts have payload.
+    with_payload: bool,
+    packet: Shown,
     /// Bytes of the flows.
     held: usize,
     /// Limit of these bytes.
@@ -85,12 +155,20 @@ impl Place<'_> {
 impl Detection {
     /// A detector of these rules, with a limit of its memory in bytes.
     pub fn new(rules: &Rules, limit: usize) -> Self {
-        Self { detector: Detector::new(Arc::clone(&rules.0)), flows: Rows::default(), held: 0, limit }
+        Self {
+            detector: Detector::new(Arc::clone(&rules.program)),
+            flows: Rows::default(),
+            with_payload: rules.with_payload,
+            packet: Shown::default(),
+            held: 0,
+            limit,
+        }
     }
 
     /// Follows other rules from now on. Flows keep what is known of rules that stay.
     pub fn follow(&mut self, rules: &Rules) {
-        self.detector.follow(Arc::clone(&rules.0));
+        self.detector.follow(Arc::clone(&rules.program));
+        self.with_payload = rules.with_payload;
     }
 
     /// Whether streams are read beyond what their parsers want.
@@ -100,21 +178,50 @@ impl Detection {
 
     /// Lets the detector look at a flow, and accounts its memory. A flow without room is not looked at.
     fn look(&mut self, row: impl Into<Option<u32>>, look: impl FnOnce(&mut Detector, &mut FlowState)) {
+        self.watch(row, |detector, watched| look(detector, &mut watched.state));
+    }
+
+    fn watch(&mut self, row: impl Into<Option<u32>>, look: impl FnOnce(&mut Detector, &mut Watched)) {
         let Some(place) = row.into().and_then(|row| self.flows.make(row)) else { return };
         if place.is_none() && self.held >= self.limit {
             return;
         }
         let watched = place.get_or_insert_default();
-        look(&mut self.detector, &mut watched.state);
-        let held = size_of::<Watched>() + watched.state.memory();
+        look(&mut self.detector, watched);
+        let held = watched.memory();
         self.held = (self.held + held).saturating_sub(watched.held);
         watched.held = held;
     }
 
     /// Takes note of a packet, before its payload is read.
     pub fn sees(&mut self, seen: &FlowPacket<'_>) {
+        self.packet.is_there = true;
+        if self.with_payload {
+            self.packet.show(seen);
+        }
         let packet = Seen { data: seen.packet.data, layers: seen.layers };
-        self.look(seen.row, |_, state| Detector::sees(state, seen.direction, &packet));
+        self.watch(seen.row, |_, watched| {
+            Detector::sees(&mut watched.state, seen.direction, &packet);
+            let [initiator, responder] = &mut watched.sides;
+            let side = of_side(seen.direction, initiator, responder);
+            side.packets += 1;
+            side.bytes += u64::from(seen.packet.wire_len);
+        });
+    }
+
+    /// Takes note that the packet was read: what is found from now on is found at the end of a flow.
+    pub fn is_read(&mut self) {
+        self.packet.is_there = false;
+    }
+
+    /// Takes the next bytes of a stream, before they are read.
+    pub fn stream(&mut self, row: u32, flow: &FlowIdentity, chunk: &Chunk<'_>) {
+        if self.with_payload && flow.key.proto == TCP {
+            self.watch(row, |_, watched| {
+                let [initiator, responder] = &mut watched.latest;
+                of_side(chunk.direction, initiator, responder).add(chunk);
+            });
+        }
     }
 
     /// Looks at a packet, after its payload was read.
@@ -165,37 +272,49 @@ impl Detection {
         }
     }
 
-    /// Ends a flow.
+    /// Looks at what is left of a flow that ends.
     pub fn end(&mut self, place: &Place<'_>) {
-        if let Some(mut watched) = place.row.and_then(|row| self.take(row)) {
-            self.detector.end(&mut watched.state, &place.moment(Direction::Forward, None));
+        if place.row.and_then(|row| self.flows.get(row)).is_some_and(Option::is_some) {
+            let moment = place.moment(Direction::Forward, None);
+            self.look(place.row, |detector, state| detector.end(state, &moment));
         }
     }
 
-    /// Forgets the flow of a row.
+    /// Forgets the flow of a row, which has ended.
     pub fn forget(&mut self, row: u32) {
-        self.take(row);
-    }
-
-    fn take(&mut self, row: u32) -> Option<Box<Watched>> {
-        let watched = self.flows.get_mut(row)?.take()?;
-        self.held = self.held.saturating_sub(watched.held);
-        Some(watched)
+        if let Some(watched) = self.flows.get_mut(row).and_then(Option::take) {
+            self.held = self.held.saturating_sub(watched.held);
+        }
     }
 
     /// Emits the alerts since it was called last.
     pub fn alerts(&mut self, place: &Place<'_>, mut emit: impl FnMut(Record<'_>)) {
         let program = Arc::clone(self.detector.program());
+        let watched = place.row.and_then(|row| self.flows.get(row)).and_then(Option::as_deref);
         for found in self.detector.take() {
             if let Some(rule) = program.rules.get(found.rule as usize) {
-                emit(alert(rule, &found, place));
+                let [initiator, responder] = watched.map(|watched| &watched.latest).unwrap_or(&NO_STREAM);
+                let is_of_stream = found.matched_in != MatchedIn::Packet && place.flow.key.proto == TCP;
+                let with_packet = self.with_payload && self.packet.is_there;
+                let alert = Alert {
+                    at_end: !self.packet.is_there,
+                    sides: watched.map(|watched| watched.sides).unwrap_or_default(),
+                    payload: match is_of_stream {
+                        true => last(&of_side(found.direction, initiator, responder).0),
+                        false if with_packet => self.packet.payload(),
+                        false => b"",
+                    },
+                    packet: with_packet.then_some((self.packet.link, &*self.packet.data)),
+                    ..alert(rule, &found)
+                };
+                emit(alert.record(place.time));
             }
         }
     }
 
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
-        self.held + self.flows.memory()
+        self.held + self.flows.memory() + self.packet.data.capacity()
     }
 }
 
@@ -221,8 +340,19 @@ fn anomaly<'r>(record: &'r Record<'_>) -> Option<(Direction, Anomaly<'r>)> {
     Some((side, Anomaly { of, protocol: text("protocol")?, name: text("event")?, transaction }))
 }
 
-/// The record of a match.
-fn alert<'r>(rule: &'r weir_detect::ProgramRule, found: &Match, place: &Place<'_>) -> Record<'r> {
+/// The streams of a flow of which nothing is kept.
+static NO_STREAM: [Latest; 2] = [const { Latest(Vec::new()) }; 2];
+
+/// The part of the side that sends.
+fn of_side<T>(sender: Direction, initiator: T, responder: T) -> T {
+    match sender {
+        Direction::Forward => initiator,
+        Direction::Reverse => responder,
+    }
+}
+
+/// What an alert has of its rule and of its match.
+fn alert<'r>(rule: &'r weir_detect::ProgramRule, found: &Match) -> Alert<'r> {
     let protocol = usize::from(found.protocol).checked_sub(1).and_then(|at| PROTOCOLS.get(at));
     let of_rule = rule.rule();
     Alert {
@@ -244,7 +374,33 @@ fn alert<'r>(rule: &'r weir_detect::ProgramRule, found: &Match, place: &Place<'_
             MatchedIn::Stream => AlertPlace::Stream,
             MatchedIn::Transaction => AlertPlace::Transaction,
         },
+        at_end: false,
+        sides: [AlertSide::default(); 2],
         payload: b"",
+        packet: None,
     }
-    .record(place.time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_bytes_of_a_stream_have_a_text_for_each_gap() {
+        let mut latest = Latest::default();
+        let mut add = |gap: u64, data: &[u8]| {
+            let chunk = Chunk { time: Time(0), direction: Direction::Forward, gap, data };
+            latest.add(&chunk);
+            latest.0.clone()
+        };
+        add(0, b"VERY");
+        assert_eq!(add(4, b"DATA"), b"VERY[4 bytes missing]DATA");
+        let all: Vec<u8> = (0..100_000_u32).map(|number| (number % 251) as u8).collect();
+        for piece in all.chunks(1_448) {
+            assert!(add(0, piece).len() <= 2 * Alert::PAYLOAD);
+        }
+        let kept = add(0, b"");
+        assert_eq!(last(&kept), &all[all.len() - Alert::PAYLOAD..]);
+        assert_eq!(last(&add(1, &all)), &all[all.len() - Alert::PAYLOAD..]);
+    }
 }

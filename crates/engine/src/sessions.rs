@@ -397,6 +397,7 @@ impl Sessions {
         detection.alerts(&place, |record| {
             allowances.emit(&seen.flow, weir_proto::Record { packet: number, ..record }, stats, tap);
         });
+        detection.is_read();
     }
 
     /// Whether a session reads the packet's flow, or will begin to.
@@ -871,6 +872,9 @@ impl SessionFeed<'_, '_> {
             detection: self.detection.as_deref_mut().map(|detection| (detection, row)),
             tap: self.tap,
         };
+        if let Some((detection, row)) = &mut emitter.detection {
+            detection.stream(*row, &identity, chunk);
+        }
         let did_announce = session.may_announce();
         session.chunk(chunk, &|| setup(&identity, wants), &mut emitter);
         emitter.detect(found(session).services, chunk);

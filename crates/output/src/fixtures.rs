@@ -10,8 +10,8 @@ use weir_api::{
     Sweep, Table, Top, TopRow, Trials, Unit, builtin,
 };
 use weir_engine::{ConnState, EndReason, FlowIdentity, FlowRecord, History, Side};
-use weir_proto::{Alert, AlertPlace, Anomaly, PROTOCOLS, Record};
-use weir_wire::{Direction, FlowKey, Time, Tunnel, mapped};
+use weir_proto::{Alert, AlertPlace, AlertSide, Anomaly, PROTOCOLS, Record};
+use weir_wire::{Direction, FlowKey, LinkType, Time, Tunnel, mapped};
 
 pub const START: u64 = 1_795_225_568_985_000_000;
 
@@ -333,7 +333,10 @@ pub fn alert(message: &str) -> Record<'static> {
         app_proto: Some("dce_rpc"),
         transaction: Some(2),
         place: AlertPlace::Stream,
+        at_end: false,
+        sides: [AlertSide { packets: 3, bytes: 400 }, AlertSide { packets: 2, bytes: 150 }],
         payload: b"a\"b\r\n\0\xff",
+        packet: Some((LinkType::C_HDLC, b"\x0f\0\x08\0")),
     };
     alert.record(Time(START + 7_000_000)).into_owned()
 }

@@ -1,7 +1,7 @@
 //! Alerts: what the rules of Suricata found in packets, streams and transactions. The engine emits them.
 
 use crate::{Kind, Privacy, Record, Table, Value, field, record};
-use weir_wire::{Direction, Time};
+use weir_wire::{Direction, LinkType, Time};
 
 /// Rules that matched in a packet, a stream or a transaction.
 pub static ALERT: Table = Table {
@@ -48,10 +48,37 @@ pub static ALERT: Table = Table {
             .zeek("tx_id")
             .eve("tx_id"),
         field("found_in", Kind::Word, "Where the rule matched: packet, stream or transaction.").zeek("found_in"),
-        field("payload", Kind::Text, "Bytes in which the rule matched, at most the first 4,096; none if there are none.")
-            .zeek("payload")
-            .eve("payload")
+        field("at_end", Kind::Bool, "Whether the end of the flow or of the input caused the match, and no packet.")
+            .zeek("at_end")
+            .eve("pkt_src"),
+        field("orig_pkts", Kind::Uint, "Packets of the initiator up to the match.")
+            .zeek("orig_pkts")
+            .eve("flow.pkts_toserver"),
+        field("resp_pkts", Kind::Uint, "Packets of the responder up to the match.")
+            .zeek("resp_pkts")
+            .eve("flow.pkts_toclient"),
+        field("orig_bytes", Kind::Uint, "Bytes of the initiator's packets on the wire up to the match.")
+            .zeek("orig_bytes")
+            .eve("flow.bytes_toserver"),
+        field("resp_bytes", Kind::Uint, "Bytes of the responder's packets on the wire up to the match.")
+            .zeek("resp_bytes")
+            .eve("flow.bytes_toclient"),
+        field(
+            "payload",
+            Kind::Text,
+            "Only if asked for: the payload of the packet in which the rule matched, its first 4,096 bytes, or the latest 4,096 bytes \
+             of the stream, with a text such as [4 bytes missing] in place of a gap; none if there are none.",
+        )
+        .zeek("payload")
+        .eve("payload")
+        .privacy(Privacy::Content),
+        field("packet", Kind::Text, "Only if asked for: the packet at which the rule matched, its first 65,535 bytes.")
+            .zeek("packet")
+            .eve("packet")
             .privacy(Privacy::Content),
+        field("link", Kind::Uint, "Number of the link type of that packet.")
+            .zeek("link")
+            .eve("packet_info.linktype"),
     ],
 };
 
@@ -75,6 +102,15 @@ impl AlertPlace {
             Self::Transaction => "transaction",
         }
     }
+}
+
+/// What a side has sent up to a match.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct AlertSide {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of these packets on the wire.
+    pub bytes: u64,
 }
 
 /// A match of a rule.
@@ -106,8 +142,15 @@ pub struct Alert<'a> {
     pub transaction: Option<u64>,
     /// Where the rule matched.
     pub place: AlertPlace,
-    /// The bytes in which it matched; truncated to [`Alert::PAYLOAD`] bytes.
+    /// Whether the end of the flow or of the input caused the match, and no packet.
+    pub at_end: bool,
+    /// What the initiator and the responder have sent.
+    pub sides: [AlertSide; 2],
+    /// The bytes in which it matched; truncated to [`Alert::PAYLOAD`] bytes. Empty if they are not asked for.
     pub payload: &'a [u8],
+    /// The packet at which it matched, from the link-layer header on, and its link type; truncated to [`Alert::PACKET`] bytes. `None`
+    /// if it is not asked for or no packet caused the match.
+    pub packet: Option<(LinkType, &'a [u8])>,
 }
 
 impl<'a> Alert<'a> {
@@ -117,9 +160,12 @@ impl<'a> Alert<'a> {
     pub const PAIRS: usize = 64;
     /// Maximum length of the payload in bytes.
     pub const PAYLOAD: usize = 4096;
+    /// Maximum length of the packet in bytes.
+    pub const PACKET: usize = 65_535;
 
     /// The alert as a record.
     pub fn record(&self, time: Time) -> Record<'a> {
+        let [initiator, responder] = self.sides;
         record!(
             ALERT,
             time,
@@ -139,8 +185,15 @@ impl<'a> Alert<'a> {
             app_proto = self.app_proto,
             tx_id = self.transaction,
             found_in = self.place.word(),
+            at_end = self.at_end,
+            orig_pkts = initiator.packets,
+            resp_pkts = responder.packets,
+            orig_bytes = initiator.bytes,
+            resp_bytes = responder.bytes,
             payload = Some(self.payload.get(..Self::PAYLOAD).unwrap_or(self.payload))
                 .filter(|bytes| !bytes.is_empty()),
+            packet = self.packet.map(|(_, bytes)| bytes.get(..Self::PACKET).unwrap_or(bytes)),
+            link = self.packet.map(|(link, _)| u64::from(link.0)),
         )
     }
 }
@@ -182,7 +235,10 @@ mod tests {
         app_proto: None,
         transaction: None,
         place: AlertPlace::Packet,
+        at_end: false,
+        sides: [AlertSide { packets: 0, bytes: 0 }; 2],
         payload: b"",
+        packet: None,
     };
 
     #[test]
@@ -196,7 +252,10 @@ mod tests {
             app_proto: Some("http"),
             transaction: Some(0),
             place: AlertPlace::Transaction,
+            at_end: true,
+            sides: [AlertSide { packets: 3, bytes: 400 }, AlertSide { packets: 2, bytes: 150 }],
             payload: b"\0\xff",
+            packet: Some((LinkType::C_HDLC, b"\x0f\0")),
             ..PLAIN
         };
         let record = alert.record(Time(7));
@@ -216,7 +275,14 @@ mod tests {
             ("app_proto", "http".into()),
             ("tx_id", Value::Uint(0)),
             ("found_in", "transaction".into()),
+            ("at_end", Value::Bool(true)),
+            ("orig_pkts", Value::Uint(3)),
+            ("resp_pkts", Value::Uint(2)),
+            ("orig_bytes", Value::Uint(400)),
+            ("resp_bytes", Value::Uint(150)),
             ("payload", Value::from(&b"\0\xff"[..])),
+            ("packet", Value::from(&b"\x0f\0"[..])),
+            ("link", Value::Uint(104)),
         ] {
             assert_eq!(*record.get(field), value, "{field}");
         }
@@ -225,7 +291,8 @@ mod tests {
     #[test]
     fn what_an_alert_lacks_has_no_value() {
         let record = PLAIN.record(Time(0));
-        for field in ["category", "reference", "metadata", "app_proto", "tx_id", "payload"] {
+        for field in ["category", "reference", "metadata", "app_proto", "tx_id", "payload", "packet", "link"]
+        {
             assert!(record.get(field).is_none(), "{field}");
         }
         let forward = Alert { direction: Direction::Forward, place: AlertPlace::Stream, ..PLAIN };
@@ -241,13 +308,14 @@ mod tests {
         // The limit is within the last of these characters of two bytes.
         let message = format!("a{}", "é".repeat(4_000));
         let many = vec![pair("key", &message); 200];
-        let payload = [7; 5_000];
+        let (payload, packet) = ([7; 5_000], [7; 70_000]);
         let alert = Alert {
             message: &message,
             category: &message,
             references: &many,
             metadata: &many,
             payload: &payload,
+            packet: Some((LinkType::ETHERNET, &packet)),
             ..PLAIN
         };
         let record = alert.record(Time(0));
@@ -255,7 +323,8 @@ mod tests {
             Value::Text(text) => text.len(),
             other => panic!("{other:?}"),
         };
-        assert_eq!([text("signature"), text("category"), text("payload")], [1_023, 1_023, 4_096]);
+        assert_eq!([text("signature"), text("category")], [1_023; 2]);
+        assert_eq!([text("payload"), text("packet")], [4_096, 65_535]);
         for field in ["reference", "metadata"] {
             let Value::List(values) = record.get(field) else { panic!("{field}") };
             assert_eq!(values.len(), Alert::PAIRS);

@@ -133,15 +133,20 @@ fn rules_of_emerging_threats_are_in_force() {
     assert_eq!(ran.code, Some(i32::from(!refused.is_empty())));
 }
 
-/// The lines of fast.log of the sample with rules and further options, in order.
-fn alerts(rules: &str, more: &[&str]) -> Vec<String> {
+/// A log of the sample with rules and further options.
+fn log(rules: &str, more: &[&str], name: &str) -> String {
     let folder = desk(rules);
     let capture = sample();
     let mut args = vec![capture.to_str().unwrap(), "-S", "local.rules", "-o", "out", "--log", "fast,eve"];
     args.extend(more);
     let ran = weir(folder.path(), &args);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let text = std::fs::read_to_string(folder.path().join("out/fast.log")).unwrap_or_default();
+    std::fs::read_to_string(folder.path().join("out").join(name)).unwrap_or_default()
+}
+
+/// The lines of fast.log of the sample with rules and further options, in order.
+fn alerts(rules: &str, more: &[&str]) -> Vec<String> {
+    let text = log(rules, more, "fast.log");
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     lines.sort();
     lines
@@ -170,6 +175,38 @@ fn a_run_has_the_alerts_of_rules_however_many_workers_read() {
     let mut turned: Vec<&str> = rules.lines().collect();
     turned.reverse();
     assert_eq!(one, alerts(&turned.join("\n"), &["--workers", "1"]));
+}
+
+#[test]
+fn alerts_have_payload_and_packet_if_they_are_asked_for() {
+    let rules = "alert http any any -> any any (msg:\"a request\"; http.method; content:\"GET\"; sid:1;)\n\
+         alert tcp any any -> any any (msg:\"a SYN\"; flags:S; sid:2;)\n\
+         alert tcp any any -> any any (msg:\"an answer\"; flow:established,to_client; content:\"HTTP/1.1 \"; sid:3;)\n\
+         alert udp any any -> any 53 (msg:\"a datagram\"; content:\"|01 00 00 01|\"; depth:4; offset:2; sid:4;)\n";
+    let events = |more: &[&str]| {
+        let mut events = objects(&log(rules, more, "eve.json"));
+        events.retain(|event| event["event_type"] == "alert");
+        assert!(events.len() > 4);
+        assert!(events.iter().all(|event| event["flow"]["pkts_toserver"].as_u64() > Some(0)));
+        events
+    };
+    let of_payload = ["payload", "payload_length", "payload_printable", "stream", "packet", "packet_info"];
+    for event in events(&[]) {
+        assert!(of_payload.iter().all(|key| event.get(key).is_none()), "{event}");
+    }
+    let text = |event: &serde_json::Value| event["payload_printable"].as_str().unwrap_or_default().to_owned();
+    for event in events(&["--alert-payload"]) {
+        // No packet causes what the end of a flow shows.
+        let has_packet = event["packet"].as_str().is_some_and(|packet| packet.len() >= 54);
+        assert_eq!(has_packet, event["pkt_src"] == "wire/pcap", "{event}");
+        assert_eq!(has_packet, event["packet_info"]["linktype_name"] == "EN10MB", "{event}");
+        match event["alert"]["signature_id"].as_u64() {
+            Some(1) => assert!(event["stream"] == 1 && text(&event).contains("GET "), "{event}"),
+            Some(2) => assert!(event.get("payload").is_none() && event.get("stream").is_none(), "{event}"),
+            Some(3) => assert!(event["stream"] == 1 && text(&event).contains("HTTP/1.1 "), "{event}"),
+            _ => assert!(event["stream"] == 0 && event["payload_length"].as_u64() > Some(12), "{event}"),
+        }
+    }
 }
 
 #[test]

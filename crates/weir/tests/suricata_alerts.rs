@@ -168,6 +168,7 @@ fn events(tests: &Path, entry: &Value, test: &Value) -> (Vec<Value>, Vec<Refused
     // Suricata's flows are flows of one VLAN. One worker, so that a debug build spends its time on the packets.
     command.arg(tests.join(entry["pcap"].as_str().unwrap())).args(["-q", "--vlan", "--workers", "1"]);
     command.args(["--log", "eve", "-o", text(logs.path()), "--checksum", verification(test)]);
+    command.arg("--alert-payload");
     command.args(rules.iter().flat_map(|rules| ["-S", rules]));
     command.args(variables.iter().flat_map(|variable| ["--rule-var", variable]));
     command.args(expression(entry)).current_dir(logs.path());

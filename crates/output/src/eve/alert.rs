@@ -4,17 +4,22 @@ use super::app_proto;
 use crate::alert::icmp;
 use crate::format::push_number;
 use crate::json::{Object, push_list, push_text};
+use crate::zone::Zone;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use weir_engine::FlowIdentity;
 use weir_proto::{Record, TCP, Value};
+use weir_wire::LinkType;
 
 /// Suricata's word for a packet of a link or a file that no tunnel carried.
-const SOURCE: &str = "wire/pcap";
+const FROM_LINK: &str = "wire/pcap";
+/// Its word for what was looked at when the flow had ended.
+const AT_END: &str = "stream (flow timeout)";
 
 /// Writes the members. The references of a rule are not among them, as in Suricata's default configuration.
-pub(super) fn write(event: &mut Object<'_>, flow: &FlowIdentity, record: &Record<'_>) {
-    event.word("pkt_src", SOURCE);
+pub(super) fn write(event: &mut Object<'_>, flow: &FlowIdentity, record: &Record<'_>, zone: &Zone) {
+    let is_at_end = *record.get("at_end") == Value::Bool(true);
+    event.word("pkt_src", if is_at_end { AT_END } else { FROM_LINK });
     if let Some([kind, code]) = icmp(flow, record) {
         event.number("icmp_type", kind);
         event.number("icmp_code", code);
@@ -36,13 +41,57 @@ pub(super) fn write(event: &mut Object<'_>, flow: &FlowIdentity, record: &Record
         push_text(event.member("app_proto"), name);
     }
     text(event, "direction", record, "direction");
+    event.object("flow", |counts| {
+        number(counts, "pkts_toserver", record, "orig_pkts");
+        number(counts, "pkts_toclient", record, "resp_pkts");
+        number(counts, "bytes_toserver", record, "orig_bytes");
+        number(counts, "bytes_toclient", record, "resp_bytes");
+        counts.ours("start", |out| zone.push_eve(out, flow.first.0));
+    });
+    write_payload(event, flow, record);
+}
+
+/// Writes the payload and the packet, which are there if they were asked for.
+fn write_payload(event: &mut Object<'_>, flow: &FlowIdentity, record: &Record<'_>) {
     if let Some(payload) = bytes(record, "payload") {
-        event.ours("payload", |out| out.extend_from_slice(STANDARD.encode(payload).as_bytes()));
+        base64(event, "payload", payload);
+        event.number("payload_length", payload.len() as u64);
         push_text(event.member("payload_printable"), &printable(payload));
         // Transactions over UDP are found in packets.
         let is_stream = flow.key.proto == TCP && bytes(record, "found_in") != Some(b"packet");
         event.number("stream", u8::from(is_stream));
     }
+    if let Some(packet) = bytes(record, "packet") {
+        base64(event, "packet", packet);
+    }
+    if let Value::Uint(link) = *record.get("link") {
+        let link = LinkType(u16::try_from(link).unwrap_or(u16::MAX));
+        event.object("packet_info", |info| {
+            info.number("linktype", number_of(link));
+            info.word("linktype_name", name_of(link));
+        });
+    }
+}
+
+/// The number of a link type for libpcap, as it is on Linux: that of files but for raw IP.
+fn number_of(link: LinkType) -> u16 {
+    match link {
+        LinkType::RAW => 12,
+        LinkType(number) => number,
+    }
+}
+
+/// The name of a link type for libpcap; Suricata's word for one without a name.
+fn name_of(link: LinkType) -> &'static str {
+    match link {
+        LinkType::ETHERNET => "EN10MB",
+        LinkType::PPP_HDLC => "PPP_SERIAL",
+        link => link.name().unwrap_or("n/a"),
+    }
+}
+
+fn base64(object: &mut Object<'_>, key: &'static str, bytes: &[u8]) {
+    object.ours(key, |out| out.extend_from_slice(STANDARD.encode(bytes).as_bytes()));
 }
 
 /// Writes the metadata of the rule: each key once, with the list of its values.
@@ -130,15 +179,36 @@ mod tests {
                 },
                 "app_proto": "dcerpc",
                 "direction": "to_client",
-                "payload": "YSJiDQoA/w==", "payload_printable": "a\"b\r\n..", "stream": 1,
+                "flow": {
+                    "pkts_toserver": 3, "pkts_toclient": 2, "bytes_toserver": 400, "bytes_toclient": 150,
+                    "start": "2026-11-21T01:46:08.985000+0000",
+                },
+                "payload": "YSJiDQoA/w==", "payload_length": 7, "payload_printable": "a\"b\r\n..", "stream": 1,
+                "packet": "DwAIAA==", "packet_info": {"linktype": 104, "linktype_name": "C_HDLC"},
             })
         );
     }
 
     #[test]
+    fn an_alert_says_what_its_packet_is_of() {
+        let (flow, mut record) = (fixtures::identity(), fixtures::alert("x"));
+        for (link, number, name) in
+            [(1, 1, "EN10MB"), (101, 12, "RAW"), (228, 228, "IPV4"), (900, 900, "n/a")]
+        {
+            record.set("link", weir_proto::Value::Uint(link));
+            assert_eq!(
+                event(&flow, &record)["packet_info"],
+                json!({"linktype": number, "linktype_name": name})
+            );
+        }
+        record.set("at_end", true.into());
+        assert_eq!(event(&flow, &record)["pkt_src"], "stream (flow timeout)");
+    }
+
+    #[test]
     fn an_alert_without_payload_class_or_transaction_has_no_such_members() {
         let (flow, mut record) = (fixtures::identity(), fixtures::alert("x"));
-        for field in ["category", "metadata", "app_proto", "tx_id", "payload"] {
+        for field in ["category", "metadata", "app_proto", "tx_id", "payload", "packet", "link"] {
             record.set(field, weir_proto::Value::None);
         }
         record.set("direction", "to_server".into());
@@ -146,9 +216,9 @@ mod tests {
         assert_eq!((&event["src_ip"], &event["dest_port"]), (&json!("10.0.0.5"), &json!(443)));
         assert_eq!(event["alert"]["category"], "");
         assert!(event["alert"].get("metadata").is_none());
-        for absent in
-            ["app_proto", "tx_id", "payload", "payload_printable", "stream", "pcap_cnt", "icmp_type"]
-        {
+        let of_payload =
+            ["payload", "payload_length", "payload_printable", "stream", "packet", "packet_info"];
+        for absent in of_payload.into_iter().chain(["app_proto", "tx_id", "pcap_cnt", "icmp_type"]) {
             assert!(event.get(absent).is_none(), "{absent}");
         }
     }

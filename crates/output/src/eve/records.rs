@@ -59,7 +59,7 @@ impl Events {
                 event.ours("community_id", |out| out.extend_from_slice(&flow.community_id(0).text()));
             }
             if *record.table == weir_proto::ALERT {
-                return alert::write(event, flow, record);
+                return alert::write(event, flow, record, zone);
             }
             let mut write = |object: &mut Object<'_>| self.shapes.write(object, record.table, &record.values);
             if OURS.contains(&record.table.eve) {

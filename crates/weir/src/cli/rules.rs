@@ -34,6 +34,9 @@ pub struct RuleOptions {
         hide_short_help = true
     )]
     pub rule_var: Vec<String>,
+    /// Give alerts the payload in which their rule matched, at most 4 KiB, and the packet at which it did.
+    #[arg(long, requires = "rules", help_heading = "Rules", hide_short_help = true)]
+    pub alert_payload: bool,
 }
 
 /// Rule files, and how they are read.

@@ -30,5 +30,5 @@ pub fn of_run(options: &RuleOptions) -> Result<OfRun, (Exit, String)> {
     })?;
     let refused = read.refused() > 0;
     let note = refused.then(|| format!("{}; `weir rules check` names the refused ones", read.total()));
-    Ok(OfRun { rules: Some(Rules::new(read.program)), note })
+    Ok(OfRun { rules: Some(Rules::new(read.program).with_payload(options.alert_payload)), note })
 }
