@@ -172,7 +172,7 @@ impl Demand {
 
     /// The demand of rules: all flows are parsed, with the buffers that they read.
     pub(crate) fn of_rules(rules: &Rules) -> Self {
-        let buffers = rules.program().buffers();
+        let buffers = rules.buffers();
         let bodies = buffers.iter().any(|buffer| buffer.is_stream);
         Self { rules: Some(rules.clone()), buffers, bodies, ..Self::default() }
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use weir_detect::{Anomaly, Detector, EventOf, FlowState, Match, MatchedIn, Moment, Program, Seen};
 use weir_flow::{FlowPacket, Rows};
-use weir_proto::{Alert, AlertPlace, AlertSide, Buffer, PROTOCOLS, Record, Value};
+use weir_proto::{Alert, AlertPlace, AlertSide, AlertValue, Buffer, PROTOCOLS, Record, Value};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, LinkType, Time};
 
@@ -27,6 +27,18 @@ impl Rules {
     /// copied for them.
     pub fn with_payload(self, with_payload: bool) -> Self {
         Self { with_payload, ..self }
+    }
+
+    /// The buffers that are looked at, and of the protocols that have some of these, those that alerts have.
+    pub(crate) fn buffers(&self) -> Vec<&'static Buffer> {
+        let mut buffers = self.program.buffers();
+        let protocol = |name: &'static str| name.split('.').next().unwrap_or(name);
+        let known: Vec<&str> = buffers.iter().map(|buffer| protocol(buffer.name)).collect();
+        let of_alerts = weir_proto::buffers()
+            .filter(|buffer| Alert::BUFFERS.contains(&buffer.name) && known.contains(&protocol(buffer.name)));
+        let of_alerts: Vec<_> = of_alerts.filter(|buffer| !buffers.contains(buffer)).collect();
+        buffers.extend(of_alerts);
+        buffers
     }
 
     /// The program.
@@ -296,7 +308,10 @@ impl Detection {
                 let [initiator, responder] = watched.map(|watched| &watched.latest).unwrap_or(&NO_STREAM);
                 let is_of_stream = found.matched_in != MatchedIn::Packet && place.flow.key.proto == TCP;
                 let with_packet = self.with_payload && self.packet.is_there;
+                let state = watched.map(|watched| &watched.state);
+                let known = state.zip(found.transaction).map(|(state, number)| known_of(state, number));
                 let alert = Alert {
+                    buffers: known.as_deref().unwrap_or_default(),
                     at_end: !self.packet.is_there,
                     sides: watched.map(|watched| watched.sides).unwrap_or_default(),
                     payload: match is_of_stream {
@@ -305,7 +320,7 @@ impl Detection {
                         false => b"",
                     },
                     packet: with_packet.then_some((self.packet.link, &*self.packet.data)),
-                    ..alert(rule, &found)
+                    ..rule_and_match(rule, &found)
                 };
                 emit(alert.record(place.time));
             }
@@ -351,8 +366,14 @@ fn of_side<T>(sender: Direction, initiator: T, responder: T) -> T {
     }
 }
 
+/// What alerts have of a transaction.
+fn known_of(state: &FlowState, transaction: u64) -> Vec<AlertValue<'_>> {
+    let values = state.values(transaction).filter(|(_, buffer, _)| Alert::BUFFERS.contains(buffer));
+    values.map(|(side, buffer, value)| AlertValue { side, buffer, value }).collect()
+}
+
 /// What an alert has of its rule and of its match.
-fn alert<'r>(rule: &'r weir_detect::ProgramRule, found: &Match) -> Alert<'r> {
+fn rule_and_match<'r>(rule: &'r weir_detect::ProgramRule, found: &Match) -> Alert<'r> {
     let protocol = usize::from(found.protocol).checked_sub(1).and_then(|at| PROTOCOLS.get(at));
     let of_rule = rule.rule();
     Alert {
@@ -369,6 +390,7 @@ fn alert<'r>(rule: &'r weir_detect::ProgramRule, found: &Match) -> Alert<'r> {
         direction: found.direction,
         app_proto: protocol.map(|protocol| protocol.name),
         transaction: found.transaction,
+        buffers: &[],
         place: match found.matched_in {
             MatchedIn::Packet => AlertPlace::Packet,
             MatchedIn::Stream => AlertPlace::Stream,

@@ -332,6 +332,7 @@ pub fn alert(message: &str) -> Record<'static> {
         direction: Direction::Reverse,
         app_proto: Some("dce_rpc"),
         transaction: Some(2),
+        buffers: &[],
         place: AlertPlace::Stream,
         at_end: false,
         sides: [AlertSide { packets: 3, bytes: 400 }, AlertSide { packets: 2, bytes: 150 }],

@@ -47,6 +47,15 @@ pub static ALERT: Table = Table {
         field("tx_id", Kind::Uint, "Number of the transaction in the flow, from 0, if the rule matched in one.")
             .zeek("tx_id")
             .eve("tx_id"),
+        // Suricata's events have an object of the protocol here, which the log of events writes of these texts.
+        field(
+            "buffers",
+            Kind::List(&Kind::Text),
+            "What was known of the transaction: each a side (to_server or to_client), a buffer of rules and its value with blanks \
+             between them; at most 64 with values of 1,024 bytes.",
+        )
+        .zeek("buffers")
+        .privacy(Privacy::Content),
         field("found_in", Kind::Word, "Where the rule matched: packet, stream or transaction.").zeek("found_in"),
         field("at_end", Kind::Bool, "Whether the end of the flow or of the input caused the match, and no packet.")
             .zeek("at_end")
@@ -113,6 +122,17 @@ pub struct AlertSide {
     pub bytes: u64,
 }
 
+/// The value of a buffer of a transaction.
+#[derive(Clone, Copy, Debug)]
+pub struct AlertValue<'a> {
+    /// The side that sent it.
+    pub side: Direction,
+    /// The name of the buffer.
+    pub buffer: &'static str,
+    /// The value; truncated to [`Alert::TEXT`] bytes.
+    pub value: &'a [u8],
+}
+
 /// A match of a rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Alert<'a> {
@@ -140,6 +160,8 @@ pub struct Alert<'a> {
     pub app_proto: Option<&'a str>,
     /// Number of the transaction in the flow, from 0.
     pub transaction: Option<u64>,
+    /// What is known of that transaction; the first [`Alert::PAIRS`] values are in the record.
+    pub buffers: &'a [AlertValue<'a>],
     /// Where the rule matched.
     pub place: AlertPlace,
     /// Whether the end of the flow or of the input caused the match, and no packet.
@@ -163,6 +185,29 @@ impl<'a> Alert<'a> {
     /// Maximum length of the packet in bytes.
     pub const PACKET: usize = 65_535;
 
+    /// The buffers that alerts have of their transaction: those by which its request and its answer are known.
+    pub const BUFFERS: [&'static str; 19] = [
+        "dns.queries.rrname",
+        "dns.answers.rrname",
+        "http.method",
+        "http.host",
+        "http.uri.raw",
+        "http.user_agent",
+        "http.referer",
+        "http.protocol",
+        "http.stat_code",
+        "smtp.helo",
+        "smtp.mail_from",
+        "smtp.rcpt_to",
+        "ssh.proto",
+        "ssh.software",
+        "tls.sni",
+        "tls.cert_subject",
+        "tls.cert_issuer",
+        "tls.cert_serial",
+        "tls.cert_fingerprint",
+    ];
+
     /// The alert as a record.
     pub fn record(&self, time: Time) -> Record<'a> {
         let [initiator, responder] = self.sides;
@@ -178,12 +223,10 @@ impl<'a> Alert<'a> {
             severity = self.severity,
             reference = pairs(self.references, ','),
             metadata = pairs(self.metadata, ' '),
-            direction = match self.direction {
-                Direction::Forward => "to_server",
-                Direction::Reverse => "to_client",
-            },
+            direction = to(self.direction),
             app_proto = self.app_proto,
             tx_id = self.transaction,
+            buffers = Value::list(self.buffers.iter().take(Self::PAIRS).map(AlertValue::text)),
             found_in = self.place.word(),
             at_end = self.at_end,
             orig_pkts = initiator.packets,
@@ -195,6 +238,21 @@ impl<'a> Alert<'a> {
             packet = self.packet.map(|(_, bytes)| bytes.get(..Self::PACKET).unwrap_or(bytes)),
             link = self.packet.map(|(link, _)| u64::from(link.0)),
         )
+    }
+}
+
+impl AlertValue<'_> {
+    fn text(&self) -> Vec<u8> {
+        let value = self.value.get(..Alert::TEXT).unwrap_or(self.value);
+        [to(self.side).as_bytes(), self.buffer.as_bytes(), value].join(&b' ')
+    }
+}
+
+/// The word for a direction.
+fn to(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Forward => "to_server",
+        Direction::Reverse => "to_client",
     }
 }
 
@@ -234,6 +292,7 @@ mod tests {
         direction: Direction::Reverse,
         app_proto: None,
         transaction: None,
+        buffers: &[],
         place: AlertPlace::Packet,
         at_end: false,
         sides: [AlertSide { packets: 0, bytes: 0 }; 2],
@@ -251,6 +310,10 @@ mod tests {
             metadata: &metadata,
             app_proto: Some("http"),
             transaction: Some(0),
+            buffers: &[
+                AlertValue { side: Direction::Forward, buffer: "http.host", value: b"a b" },
+                AlertValue { side: Direction::Reverse, buffer: "http.stat_code", value: &[b'2'; 2_000] },
+            ],
             place: AlertPlace::Transaction,
             at_end: true,
             sides: [AlertSide { packets: 3, bytes: 400 }, AlertSide { packets: 2, bytes: 150 }],
@@ -261,6 +324,7 @@ mod tests {
         let record = alert.record(Time(7));
         assert_eq!((record.table.name, record.time), ("alert", Time(7)));
         let list = |texts: [&'static str; 2]| Value::list(texts);
+        let known = format!("to_client http.stat_code {}", "2".repeat(Alert::TEXT));
         for (field, value) in [
             ("action", "allowed".into()),
             ("gid", Value::Uint(1)),
@@ -274,6 +338,7 @@ mod tests {
             ("direction", "to_client".into()),
             ("app_proto", "http".into()),
             ("tx_id", Value::Uint(0)),
+            ("buffers", Value::list(["to_server http.host a b", &*known])),
             ("found_in", "transaction".into()),
             ("at_end", Value::Bool(true)),
             ("orig_pkts", Value::Uint(3)),
@@ -291,8 +356,17 @@ mod tests {
     #[test]
     fn what_an_alert_lacks_has_no_value() {
         let record = PLAIN.record(Time(0));
-        for field in ["category", "reference", "metadata", "app_proto", "tx_id", "payload", "packet", "link"]
-        {
+        for field in [
+            "category",
+            "reference",
+            "metadata",
+            "app_proto",
+            "tx_id",
+            "buffers",
+            "payload",
+            "packet",
+            "link",
+        ] {
             assert!(record.get(field).is_none(), "{field}");
         }
         let forward = Alert { direction: Direction::Forward, place: AlertPlace::Stream, ..PLAIN };
@@ -301,6 +375,13 @@ mod tests {
             (record.get("direction"), record.get("found_in")),
             (&"to_server".into(), &"stream".into())
         );
+    }
+
+    #[test]
+    fn the_buffers_of_transactions_are_buffers_of_parsers() {
+        for name in Alert::BUFFERS {
+            assert!(crate::buffers().any(|buffer| buffer.name == name && !buffer.is_stream), "{name}");
+        }
     }
 
     #[test]

@@ -292,6 +292,16 @@ impl FlowState {
         }
     }
 
+    /// The values of buffers that are known of a transaction, each with its side and its buffer.
+    pub fn values(&self, transaction: u64) -> impl Iterator<Item = (Direction, &'static str, &[u8])> {
+        let sides = [Direction::Forward, Direction::Reverse].into_iter().zip(&self.messages);
+        let of_it = sides.filter_map(move |(side, messages)| {
+            let messages = messages.as_deref().filter(|messages| messages.number == transaction)?;
+            Some(messages.values().map(move |(name, value)| (side, name, value)))
+        });
+        of_it.flatten()
+    }
+
     /// Bytes of heap memory.
     pub fn memory(&self) -> usize {
         let messages = self.messages.iter().flatten().map(|one| one.memory());

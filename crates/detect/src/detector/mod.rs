@@ -468,9 +468,10 @@ impl Detector {
         self.complete(state, moment);
     }
 
-    /// The moment with the protocol of a buffer: its parser emits before the flow is named.
-    fn with_protocol<'a>(&self, moment: &Moment<'a>, buffer: &str) -> Moment<'a> {
-        moment.with_protocol(self.program.protocol_of(buffer))
+    /// The moment with the protocol of messages: their parser emits before the flow is named. Values of buffers that no rule reads
+    /// are passed over.
+    fn with_protocol<'a>(&self, moment: &Moment<'a>, messages: &Messages) -> Moment<'a> {
+        moment.with_protocol(messages.values().find_map(|(buffer, _)| self.program.protocol_of(buffer)))
     }
 
     /// Looks at the buffers of a side that came since it was called last: its message has no further ones, but for a body.
@@ -483,8 +484,7 @@ impl Detector {
             return;
         };
         let program = Arc::clone(&self.program);
-        let name = messages.values().next().map_or("", |(name, _)| name);
-        let moment = &self.with_protocol(moment, name);
+        let moment = &self.with_protocol(moment, &messages);
         let mut found = std::mem::take(&mut self.found);
         let mut new: Vec<&str> = Vec::new();
         for (name, value) in messages.new_values() {

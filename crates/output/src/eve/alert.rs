@@ -1,6 +1,6 @@
 //! Alerts as events of Suricata: the members that an event of type `alert` has after those of every event.
 
-use super::app_proto;
+use super::{app_proto, transaction};
 use crate::alert::icmp;
 use crate::format::push_number;
 use crate::json::{Object, push_list, push_text};
@@ -41,6 +41,7 @@ pub(super) fn write(event: &mut Object<'_>, flow: &FlowIdentity, record: &Record
         push_text(event.member("app_proto"), name);
     }
     text(event, "direction", record, "direction");
+    transaction::write(event, record);
     event.object("flow", |counts| {
         number(counts, "pkts_toserver", record, "orig_pkts");
         number(counts, "pkts_toclient", record, "resp_pkts");

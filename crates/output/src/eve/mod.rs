@@ -8,6 +8,7 @@ mod alert;
 mod event;
 mod held;
 mod records;
+mod transaction;
 
 use crate::file::{Frame, LineFile};
 use crate::format::{push_hex, push_number};
