@@ -68,13 +68,17 @@ fn rules_of_a_live_run_follow_their_files() {
         say(&net, "other");
         alerts(&logs, 1) > before
     }));
-    let before = (alerts(&logs, 1), alerts(&logs, 2), alerts(&logs, 3));
-    ["first", "second"].iter().for_each(|word| say(&net, word));
-    assert!(eventually(|| {
+    // The alerts of what was said before are written before that of the last word.
+    let settled = || {
+        let before = alerts(&logs, 3);
         say(&net, "third");
-        alerts(&logs, 3) > before.2
-    }));
-    assert_eq!((alerts(&logs, 1), alerts(&logs, 2)), (before.0, before.1));
+        assert!(eventually(|| alerts(&logs, 3) > before));
+        (alerts(&logs, 1), alerts(&logs, 2))
+    };
+    assert!(eventually(|| settled() == settled()));
+    let before = settled();
+    ["first", "second"].iter().for_each(|word| say(&net, word));
+    assert_eq!(settled(), before);
     signal(&child, "HUP");
     signal(&child, "INT");
     let ran = finish(child).exits(130);
