@@ -73,7 +73,7 @@ impl OddPackets {
         }
     }
 
-    /// Emits that the checksum of a packet's IPv4 header is wrong if it was not told of its hosts.
+    /// Emits that the checksum of a packet's IPv4 header is wrong if it was not reported of its hosts.
     pub fn wrong_header(
         &mut self,
         packet: &Packet<'_>,
@@ -99,7 +99,7 @@ impl OddPackets {
         told.add(odd)
     }
 
-    /// Emits what is odd about a fragment and was not told of its hosts. `beside`: what is odd beside the fragments before it.
+    /// Emits what is odd about a fragment and was not reported of its hosts. `beside`: what is odd beside the fragments before it.
     pub fn fragment(
         &mut self,
         packet: &Packet<'_>,
@@ -195,7 +195,7 @@ fn of_packet(packet: &Packet<'_>, layers: &Layers, note: Note<'_>) {
     }
     if layers.network_kind == Network::Ipv6 && layers.extended {
         of_routing(packet.data, layers, note);
-        // What is odd about a fragment is told of its hosts.
+        // What is odd about a fragment is reported of its hosts.
         if layers.fragment == Fragment::Whole {
             of_fragment_headers(packet.data, layers, layers.transport, note);
         }

@@ -104,7 +104,7 @@ fn bits(place: u16) -> [u128; 2] {
 }
 
 /// The tables whose fields are asked for early, and the buffers that are asked for, as bits by their positions in
-/// [`tables`] and [`all_buffers`]. Computed once for a plan.
+/// [`tables`] and those that rules read. Computed once for a plan.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Asked {
     tables: u128,
