@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use weir_detect::{
-    Anomaly, Detector, DetectorStats, EventOf, FlowState, Match, MatchedIn, Moment, NoSources, Program,
-    Reading, RuleFile, Ruleset, Seen, Variables,
+    Anomaly, Detector, DetectorStats, EventOf, FlowState, Lists, Match, MatchedIn, Moment, NoSources,
+    Program, Reading, RuleFile, Ruleset, Seen, Variables,
 };
 use weir_proto::PROTOCOLS;
 use weir_wire::Direction::{self, Forward, Reverse};
@@ -1083,6 +1083,72 @@ fn what_cannot_be_looked_at_is_named() {
         )
         .reads_events()
     );
+}
+
+/// The times, in seconds, at which packets of a client make alerts of a rule, one packet each second.
+fn alert_seconds(rule: &str, lines: &str, packets: u64) -> Vec<u64> {
+    let set = set_of(rule);
+    let lines = weir_detect::thresholds(lines.as_bytes(), &mut Lists::default()).unwrap();
+    assert!(lines.faults.is_empty(), "{:?}", lines.faults);
+    let mut detector = Detector::new(Arc::new(Program::new(&set, &[]).with_thresholds(&lines.rows)));
+    let mut state = FlowState::default();
+    let frame = tcp(flags::ACK).payload(b"x");
+    let layers: Layers = decode(&build::packet(&frame, LinkType::ETHERNET));
+    let seen = Seen { data: &frame, layers: &layers };
+    let mut seconds = Vec::new();
+    for second in 0..packets {
+        let time = Time(second * 1_000_000_000);
+        let moment = Moment { time, packet: Some(seen), ..Watch::new(rule).moment };
+        detector.packet(&mut state, &moment);
+        seconds.extend(detector.take().map(|_| second));
+    }
+    seconds
+}
+
+#[test]
+fn what_the_user_says_of_alerts() {
+    let rule = "alert tcp-pkt any any -> any any (content:\"x\"; sid:5;)";
+    let own = "alert tcp-pkt any any -> any any (content:\"x\"; threshold: type limit, track by_src, count 2, seconds 60; sid:5;)";
+    let all: Vec<u64> = (0..10).collect();
+    for (rule, lines, expected) in [
+        (rule, "", all.clone()),
+        (rule, "suppress gen_id 1, sig_id 5", vec![]),
+        (rule, "suppress gen_id 0, sig_id 0", vec![]),
+        (rule, "suppress gen_id 1, sig_id 6", all.clone()),
+        (rule, "suppress gen_id 2, sig_id 0", all.clone()),
+        (rule, "suppress gen_id 1, sig_id 5, track by_src, ip 10.0.0.0/31", vec![]),
+        (rule, "suppress gen_id 1, sig_id 5, track by_src, ip 10.0.0.2", all.clone()),
+        (rule, "suppress gen_id 1, sig_id 5, track by_dst, ip 10.0.0.2", vec![]),
+        (rule, "suppress gen_id 1, sig_id 5, track by_either, ip 10.0.0.2", vec![]),
+        (rule, "threshold gen_id 1, sig_id 5, type limit, track by_src, count 1, seconds 60", vec![0]),
+        (
+            rule,
+            "event_filter gen_id 1, sig_id 0, type threshold, track by_dst, count 4, seconds 60",
+            vec![3, 7],
+        ),
+        // A threshold of one rule takes the place of its own, one of all rules does not.
+        (own, "threshold gen_id 1, sig_id 5, type limit, track by_src, count 3, seconds 60", vec![0, 1, 2]),
+        (own, "threshold gen_id 1, sig_id 0, type limit, track by_src, count 3, seconds 60", vec![0, 1]),
+        (own, "suppress gen_id 1, sig_id 5", vec![]),
+        // Two matches in a minute, then four seconds without alerts.
+        (
+            rule,
+            "rate_filter gen_id 1, sig_id 5, track by_src, count 2, seconds 60, new_action pass, timeout 4",
+            vec![0, 1, 6, 7],
+        ),
+        (
+            rule,
+            "rate_filter gen_id 1, sig_id 5, track by_src, count 2, seconds 60, new_action pass, timeout 0",
+            vec![0, 1],
+        ),
+        (
+            rule,
+            "rate_filter gen_id 1, sig_id 5, track by_src, count 2, seconds 60, new_action drop, timeout 4",
+            all.clone(),
+        ),
+    ] {
+        assert_eq!(alert_seconds(rule, lines, 10), expected, "{rule}\n{lines}");
+    }
 }
 
 const SETS_BIT: &str =

@@ -40,6 +40,7 @@ fn desk() -> tempfile::TempDir {
     put(folder.path(), "local.rules", RULES.as_bytes());
     fs::create_dir(folder.path().join("rules")).unwrap();
     put(&folder.path().join("rules"), "local.rules", RULES.as_bytes());
+    put(folder.path(), "threshold.config", b"suppress gen_id 1, sig_id 1\n");
     folder
 }
 

@@ -210,6 +210,38 @@ fn alerts_have_payload_and_packet_if_they_are_asked_for() {
 }
 
 #[test]
+fn thresholds_of_the_user_are_followed() {
+    let folder = desk("alert dns any any -> any any (dns.query; content:\"e\"; sid:1;)\n");
+    let capture = sample();
+    let alerts = |lines: &str, expected_note: &str| {
+        std::fs::write(folder.path().join("threshold.config"), lines).unwrap();
+        let out = folder.path().join("out");
+        let _ = std::fs::remove_dir_all(&out);
+        let arguments = [
+            "-S",
+            "local.rules",
+            "--threshold-config",
+            "threshold.config",
+            "-n",
+            "-o",
+            "out",
+            "--log",
+            "fast",
+        ];
+        let ran = weir(folder.path(), &[&[capture.to_str().unwrap()][..], &arguments].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        assert!(ran.stderr.contains(expected_note), "{}", ran.stderr);
+        std::fs::read_to_string(out.join("fast.log")).unwrap_or_default().lines().count()
+    };
+    let all = alerts("", "");
+    assert!(all > 2, "{all}");
+    assert_eq!(alerts("suppress gen_id 1, sig_id 1\n", ""), 0);
+    let limit = "threshold gen_id 1, sig_id 1, type limit, track by_rule, count 2, seconds 100000\n";
+    assert_eq!(alerts(limit, ""), 2);
+    assert_eq!(alerts("suppres gen_id 1, sig_id 1\n", "1 line of threshold.config cannot be read"), all);
+}
+
+#[test]
 fn a_run_says_how_many_rules_are_in_force() {
     let folder = desk(
         "alert tcp any any -> any any (sid:1;)\n\

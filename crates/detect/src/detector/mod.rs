@@ -8,6 +8,7 @@ mod flow_state;
 mod groups;
 mod handle;
 mod limits;
+mod of_user;
 mod packet;
 mod part;
 mod program;
@@ -694,7 +695,7 @@ impl Detector {
                 MatchedIn::Packet => state.is_passed = true,
                 MatchedIn::Stream | MatchedIn::Transaction => state.is_passed = true,
             }
-        } else if !rule.is_silent && self.limits.let_pass(number, rule, moment) {
+        } else if !rule.is_silent && self.limits.let_pass(number, rule, &known.of_user, moment) {
             let [protocol, ..] = moment.protocols;
             let direction = moment.direction;
             self.matches.push(Match { rule: number, transaction, direction, matched_in, protocol });

@@ -1,5 +1,6 @@
 //! The parts of rules: what must be in messages of one side, in a stream, or in a packet, and events.
 
+use super::of_user::OfUser;
 use crate::rule::{BufferTests, Rule, Test};
 use crate::ruleset::LoadedRule;
 use crate::state::BitAction;
@@ -45,6 +46,8 @@ pub struct ProgramRule {
     pub(super) protocol: Option<u8>,
     /// Numbers of the flow's bits that it tests and that it changes.
     pub(super) bits: Box<[(BitAction, Box<[u32]>)]>,
+    /// What the user wants of its alerts.
+    pub(super) of_user: OfUser,
     /// The position in [`Rule::buffers`] of the tests of what it decodes.
     pub(super) decoded: Option<u16>,
 }

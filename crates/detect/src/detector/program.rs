@@ -7,12 +7,13 @@
 use super::events::{self, Anomaly, Events, event_of};
 use super::groups::{Collected, Groups};
 use super::handle::handle;
+use super::of_user::OfUser;
 use super::packet::is_of_packet;
 use super::part::{About, Part, ProgramRule, is_firm};
 use super::view::View;
 use crate::buffer::{Origin, RuleBuffer, Sides};
 use crate::condition::Condition;
-use crate::config::Class;
+use crate::config::{Class, ThresholdLine};
 use crate::content::Content;
 use crate::event::EventOf;
 use crate::header::{Action, Way};
@@ -52,6 +53,8 @@ pub struct Program {
     /// Rules that are not in force because something that they ask for is not read yet, each with the reason.
     pub unread: Vec<(LoadedRule, String)>,
     reads_streams: bool,
+    /// The lines of the user's threshold.config.
+    pub thresholds: Vec<ThresholdLine>,
     /// Names of bits of flows, by their numbers.
     pub(super) bit_names: Vec<Box<str>>,
     bits: HashMap<Box<str>, u32>,
@@ -296,6 +299,7 @@ impl Making {
                 is_alternative,
                 protocol,
                 bits: bits.collect(),
+                of_user: OfUser::default(),
                 decoded: rule
                     .buffers
                     .iter()
@@ -371,6 +375,15 @@ impl Program {
     /// Makes the program of rules. `classes` are what their classes mean.
     pub fn new(set: &Ruleset, classes: &[Class]) -> Self {
         Making { searches: true }.program(set, classes)
+    }
+
+    /// The program with the lines of the user's threshold.config.
+    pub fn with_thresholds(mut self, lines: &[ThresholdLine]) -> Self {
+        for known in &mut self.rules {
+            known.of_user = OfUser::new(lines, &known.loaded.rule);
+        }
+        self.thresholds = lines.to_vec();
+        self
     }
 
     /// Makes a program that finds what that of [`Program::new`] finds, and searches for no literal: each part is verified wherever

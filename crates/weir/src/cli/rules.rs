@@ -37,6 +37,9 @@ pub struct RuleOptions {
     /// Give alerts the payload in which their rule matched, at most 4 KiB, and the packet at which it did.
     #[arg(long, requires = "rules", help_heading = "Rules", hide_short_help = true)]
     pub alert_payload: bool,
+    /// Follow the thresholds of the user (threshold.config): `suppress`, `threshold`, `event_filter` and `rate_filter`.
+    #[arg(long, value_name = "FILE", requires = "rules", help_heading = "Rules", hide_short_help = true)]
+    pub threshold_config: Option<PathBuf>,
 }
 
 /// Rule files, and how they are read.

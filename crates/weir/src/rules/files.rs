@@ -1,5 +1,6 @@
 //! Rule files of the command line.
 
+use crate::cli::RuleOptions;
 use crate::exit::Exit;
 use std::collections::BTreeSet;
 use std::io;
@@ -38,10 +39,33 @@ pub struct Wanted<'o> {
     pub with_switched_off: bool,
 }
 
+impl<'o> Wanted<'o> {
+    /// Those of a run.
+    pub fn of_run(options: &'o RuleOptions) -> Self {
+        Self {
+            paths: &options.rules,
+            variables: &options.rule_var,
+            thresholds: options.threshold_config.as_deref(),
+            with_switched_off: false,
+        }
+    }
+}
+
 impl Read {
     /// The number of rules that are not in force, for whichever reason.
     pub fn refused(&self) -> usize {
         self.set.refusals.len() + self.program.unread.len()
+    }
+
+    /// A sentence for a run, if something is not in force.
+    pub fn note(&self) -> Option<String> {
+        let wrong = self.thresholds.as_ref().filter(|(_, config)| !config.faults.is_empty());
+        let wrong = wrong.map(|(file, config)| {
+            format!("; {} of {file} cannot be read", counted(config.faults.len() as u64, "line"))
+        });
+        let is_whole = self.refused() == 0 && wrong.is_none();
+        let names = "; `weir rules check` names the refused ones";
+        (!is_whole).then(|| format!("{}{}{names}", self.total(), wrong.unwrap_or_default()))
     }
 
     /// `14,564 of 14,566 rules in force; 2 refused (1 file)`.
@@ -127,7 +151,8 @@ fn read_by(
     let reading = Reading { variables, sources: &Beside, with_switched_off: wanted.with_switched_off };
     let set = read(files.iter().map(|(name, bytes)| RuleFile { name, bytes }).collect(), &reading);
     let known: Vec<Class> = classes.iter().flat_map(|(_, config)| config.rows.clone()).collect();
-    let program = Program::new(&set, &known);
+    let lines = thresholds.as_ref().map_or(&[][..], |(_, config)| &config.rows);
+    let program = Program::new(&set, &known).with_thresholds(lines);
     Ok(Read { files: files.len(), set, program, classes, thresholds })
 }
 

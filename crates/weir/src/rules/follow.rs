@@ -4,6 +4,7 @@
 //! change are not read again. A set that cannot be read changes nothing: the rules before stay in force.
 
 use super::files::{self, Wanted};
+use super::of_run::rules;
 use crate::cli::RuleOptions;
 use crate::desk::{Change, Desk};
 use crate::hub::Hub;
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use weir_detect::{KnownRules, LoadedRule};
+use weir_detect::{KnownRules, LoadedRule, ThresholdLine};
 use weir_engine::Rules;
 use weir_output::figures::count;
 
@@ -55,13 +56,14 @@ impl Watched {
     pub fn follow(self, desk: Arc<Desk>, rules: Option<Rules>, hub: Option<Arc<Hub>>) -> Following {
         let (said, texts) = crossbeam_channel::unbounded();
         let flags = Flags::default();
+        let program = rules.as_ref().map(Rules::program);
+        let loaded = program.map(|program| program.rules.iter().map(|one| one.loaded.clone()).collect());
         let mut follower = Follower {
             watched: self,
             desk,
             hub,
-            before: rules.map_or_else(Vec::new, |rules| {
-                rules.program().rules.iter().map(|one| one.loaded.clone()).collect()
-            }),
+            before: loaded.unwrap_or_default(),
+            thresholds: program.map(|program| program.thresholds.clone()).unwrap_or_default(),
             known: KnownRules::default(),
             said,
         };
@@ -79,7 +81,11 @@ pub fn directories(options: &RuleOptions) -> BTreeSet<PathBuf> {
         true => path.clone(),
         false => weir_files::directory_of(path).to_owned(),
     };
-    options.rules.iter().map(directory).collect()
+    options.rules.iter().chain(&options.threshold_config).map(directory).collect()
+}
+
+fn unread(error: &str) -> String {
+    format!("rules are not read again, those before stay in force: {error}")
 }
 
 /// What is asked of the thread.
@@ -122,31 +128,38 @@ struct Follower {
     hub: Option<Arc<Hub>>,
     /// The rules in force.
     before: Vec<LoadedRule>,
+    /// The lines of the user's thresholds in force.
+    thresholds: Vec<ThresholdLine>,
     known: KnownRules,
     said: Sender<String>,
 }
 
 impl Follower {
     fn run(&mut self, flags: &Flags) {
-        // From now on only what has changed is read.
-        let _ = self.read();
+        // What was written since the run has read the files takes effect now. From now on only what has changed is read.
+        match self.change() {
+            Ok((true, text)) => self.say(text),
+            Ok((false, _)) => {}
+            Err(error) => self.say(unread(&error)),
+        }
         while !flags.end.load(Ordering::Relaxed) {
             let mut kernel = [PollFd::new(&self.watched.kernel, PollFlags::IN)];
             // An interrupted wait is as good as one that is over.
             let _ = poll(&mut kernel, Some(&PATIENCE));
             let is_changed = self.is_changed();
             if flags.again.swap(false, Ordering::Relaxed) || is_changed {
-                let text = match self.change() {
-                    Ok(text) => text,
-                    Err(error) => format!("rules are not read again, those before stay in force: {error}"),
-                };
-                if let Some(hub) = &self.hub {
-                    hub.note("configuration", format!("rules: {text}"));
-                }
-                // The run may have ended.
-                let _ = self.said.send(text);
+                let text = self.change().map_or_else(|error| unread(&error), |(_, text)| text);
+                self.say(text);
             }
         }
+    }
+
+    fn say(&self, text: String) {
+        if let Some(hub) = &self.hub {
+            hub.note("configuration", format!("rules: {text}"));
+        }
+        // The run may have ended.
+        let _ = self.said.send(text);
     }
 
     /// Whether a file was written that rules are read from.
@@ -173,18 +186,12 @@ impl Follower {
     }
 
     fn read(&mut self) -> Result<files::Read, String> {
-        let options = &self.watched.options;
-        let wanted = Wanted {
-            paths: &options.rules,
-            variables: &options.rule_var,
-            thresholds: None,
-            with_switched_off: false,
-        };
+        let wanted = Wanted::of_run(&self.watched.options);
         files::read_again(&wanted, &mut self.known).map_err(|(_, error)| error)
     }
 
-    /// Reads the files, and lets what they say take effect. Returns a line about it.
-    fn change(&mut self) -> Result<String, String> {
+    /// Reads the files, and lets what they say take effect. Returns whether that is something else than before, and a line about it.
+    fn change(&mut self) -> Result<(bool, String), String> {
         let read = self.read()?;
         if read.set.unreadable > 0 {
             let files = read.set.refusals.iter().filter(|refusal| refusal.sid.is_none());
@@ -193,13 +200,15 @@ impl Follower {
         }
         let now: Vec<LoadedRule> = read.program.rules.iter().map(|one| one.loaded.clone()).collect();
         let difference = Difference::between(&self.before, &now);
-        let total = read.total();
-        let refused = if read.refused() > 0 { "; `weir rules check` names the refused ones" } else { "" };
-        if !difference.is_none() {
-            self.desk.prepare(vec![Change::Rules(Rules::new(read.program))])?.post();
-            self.before = now;
+        let thresholds = read.program.thresholds.clone();
+        let difference = Difference { thresholds: thresholds != self.thresholds, ..difference };
+        let is_other = !difference.is_none();
+        let total = read.note().unwrap_or_else(|| read.total());
+        if is_other {
+            self.desk.prepare(vec![Change::Rules(rules(read.program, &self.watched.options))])?.post();
+            (self.before, self.thresholds) = (now, thresholds);
         }
-        Ok(format!("{total}; {difference}{refused}"))
+        Ok((is_other, format!("{difference}: {total}")))
     }
 }
 
@@ -208,6 +217,8 @@ struct Difference {
     added: usize,
     changed: usize,
     removed: usize,
+    /// Whether thresholds of the user have changed.
+    thresholds: bool,
 }
 
 impl Difference {
@@ -223,11 +234,11 @@ impl Difference {
                 }
             }
         }
-        Self { added, changed, removed: left.len() }
+        Self { added, changed, removed: left.len(), thresholds: false }
     }
 
     fn is_none(&self) -> bool {
-        self.added + self.changed + self.removed == 0
+        self.added + self.changed + self.removed == 0 && !self.thresholds
     }
 }
 
@@ -238,8 +249,9 @@ impl std::fmt::Display for Difference {
         }
         let parts = [(self.added, "added"), (self.changed, "changed"), (self.removed, "removed")];
         let parts = parts.iter().filter(|(number, _)| *number > 0);
+        let parts = parts.map(|(number, what)| format!("{} {what}", count(*number as u64)));
         let parts: Vec<String> =
-            parts.map(|(number, what)| format!("{} {what}", count(*number as u64))).collect();
+            parts.chain(self.thresholds.then(|| "thresholds changed".to_owned())).collect();
         f.write_str(&parts.join(", "))
     }
 }

@@ -3,6 +3,7 @@
 use super::files::{self, Wanted};
 use crate::cli::RuleOptions;
 use crate::exit::Exit;
+use weir_detect::Program;
 use weir_engine::Rules;
 
 /// The rules of a run.
@@ -22,13 +23,12 @@ pub fn of_run(options: &RuleOptions) -> Result<OfRun, (Exit, String)> {
     if options.rules.is_empty() {
         return Ok(OfRun::default());
     }
-    let read = files::read(&Wanted {
-        paths: &options.rules,
-        variables: &options.rule_var,
-        thresholds: None,
-        with_switched_off: false,
-    })?;
-    let refused = read.refused() > 0;
-    let note = refused.then(|| format!("{}; `weir rules check` names the refused ones", read.total()));
-    Ok(OfRun { rules: Some(Rules::new(read.program).with_payload(options.alert_payload)), note })
+    let read = files::read(&Wanted::of_run(options))?;
+    let note = read.note();
+    Ok(OfRun { rules: Some(rules(read.program, options)), note })
+}
+
+/// The rules of a program, as the options of a run want them.
+pub(super) fn rules(program: Program, options: &RuleOptions) -> Rules {
+    Rules::new(program).with_payload(options.alert_payload)
 }
