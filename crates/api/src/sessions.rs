@@ -81,6 +81,12 @@ counts! {
         expectation_expired in flows at 0: "expected flows expired",
         /// Packets of flows that were not measured: out of memory.
         unmeasured in packets (lost) at 0: "packets not measured: out of memory",
+        /// Packets of flows that rules did not look at: out of memory.
+        rules_unseen in packets (lost) at 0: "packets without rules: out of memory",
+        /// Parts of rules that were taken as not matching when a limit of steps ended their tests.
+        rules_given_up in parts (lost) at 0: "parts of rules not decided: limit of steps",
+        /// Values, bits and other states of rules that were not kept or were truncated: limits of a flow.
+        rules_cut in states (lost) at 0: "states of rules not kept: limits of a flow",
         /// TCP streams that began.
         streams in streams at 0: "TCP streams",
         /// Stream bytes handed to parsers, in order and once.

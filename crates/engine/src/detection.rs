@@ -131,6 +131,19 @@ pub(crate) struct Detection {
     held: usize,
     /// Limit of these bytes.
     limit: usize,
+    /// Packets of flows without room.
+    unseen: u64,
+}
+
+/// What rules did not look at or decide.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DetectionStats {
+    /// Packets of flows without room.
+    pub unseen: u64,
+    /// Parts of rules whose tests a limit of steps ended.
+    pub given_up: u64,
+    /// Values and states that a limit of their flow left out or truncated.
+    pub cut: u64,
 }
 
 /// When and where something of a flow is looked at.
@@ -174,7 +187,14 @@ impl Detection {
             packet: Shown::default(),
             held: 0,
             limit,
+            unseen: 0,
         }
+    }
+
+    /// Counts since the beginning.
+    pub fn stats(&self) -> DetectionStats {
+        let stats = self.detector.stats();
+        DetectionStats { unseen: self.unseen, given_up: stats.gave_up, cut: stats.no_room }
     }
 
     /// Follows other rules from now on. Flows keep what is known of rules that stay.
@@ -194,15 +214,29 @@ impl Detection {
     }
 
     fn watch(&mut self, row: impl Into<Option<u32>>, look: impl FnOnce(&mut Detector, &mut Watched)) {
-        let Some(place) = row.into().and_then(|row| self.flows.make(row)) else { return };
-        if place.is_none() && self.held >= self.limit {
+        let Some(row) = row.into() else { return };
+        if self.watched(row).is_none() {
             return;
         }
-        let watched = place.get_or_insert_default();
+        let Some(watched) = self.flows.get_mut(row).and_then(Option::as_mut) else { return };
         look(&mut self.detector, watched);
         let held = watched.memory();
         self.held = (self.held + held).saturating_sub(watched.held);
         watched.held = held;
+    }
+
+    /// The flow of a row, which is watched from now on; `None` without room.
+    fn watched(&mut self, row: u32) -> Option<&mut Watched> {
+        let place = self.flows.make(row)?;
+        if place.is_none() {
+            if self.held >= self.limit {
+                return None;
+            }
+            let held = size_of::<Watched>();
+            self.held += held;
+            *place = Some(Box::new(Watched { held, ..Watched::default() }));
+        }
+        place.as_deref_mut()
     }
 
     /// Takes note of a packet, before its payload is read.
@@ -212,13 +246,16 @@ impl Detection {
             self.packet.show(seen);
         }
         let packet = Seen { data: seen.packet.data, layers: seen.layers };
-        self.watch(seen.row, |_, watched| {
-            Detector::sees(&mut watched.state, seen.direction, &packet);
-            let [initiator, responder] = &mut watched.sides;
-            let side = of_side(seen.direction, initiator, responder);
-            side.packets += 1;
-            side.bytes += u64::from(seen.packet.wire_len);
-        });
+        // What is noted of a packet takes no memory beyond that of the flow, so that it is accounted once.
+        let Some(watched) = self.watched(seen.row) else {
+            self.unseen += 1;
+            return;
+        };
+        Detector::sees(&mut watched.state, seen.direction, &packet);
+        let [initiator, responder] = &mut watched.sides;
+        let side = of_side(seen.direction, initiator, responder);
+        side.packets += 1;
+        side.bytes += u64::from(seen.packet.wire_len);
     }
 
     /// Takes note that the packet was read: what is found from now on is found at the end of a flow.

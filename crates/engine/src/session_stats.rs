@@ -35,6 +35,12 @@ pub struct SessionStats {
     pub inflated: u64,
     /// Bodies that were not decompressed, or only in part, because all flows together have reached their limit.
     pub inflation_refused: u64,
+    /// Packets of flows that rules did not look at for lack of memory.
+    pub rules_unseen: u64,
+    /// Parts of rules whose tests a limit of steps ended.
+    pub rules_given_up: u64,
+    /// Values and states of rules that a limit of their flow left out or truncated.
+    pub rules_cut: u64,
     /// Counts of streams.
     pub streams: StreamStats,
     /// Counts of fragments.
@@ -55,6 +61,9 @@ impl From<&SessionStats> for SessionCount {
             records_refused: stats.records_refused,
             expectation_expired: stats.expectation_expired,
             unmeasured: stats.unmeasured,
+            rules_unseen: stats.rules_unseen,
+            rules_given_up: stats.rules_given_up,
+            rules_cut: stats.rules_cut,
             streams: streams.streams,
             stream_bytes: streams.bytes,
             reordered: streams.reordered,

@@ -281,6 +281,11 @@ impl Sessions {
         }
         if self.asked.demand.rules != demand.rules {
             let before = self.detection.take();
+            if let Some(last) = before.as_ref().filter(|_| demand.rules.is_none()).map(Detection::stats) {
+                self.stats.rules_unseen += last.unseen;
+                self.stats.rules_given_up += last.given_up;
+                self.stats.rules_cut += last.cut;
+            }
             self.detection = demand.rules.as_ref().map(|rules| match before {
                 Some(mut detection) => {
                     detection.follow(rules);
@@ -741,7 +746,11 @@ impl Sessions {
 
     /// Counts since the beginning.
     pub fn stats(&self) -> SessionStats {
+        let of_rules = self.detection.as_ref().map(Detection::stats).unwrap_or_default();
         SessionStats {
+            rules_unseen: self.stats.rules_unseen + of_rules.unseen,
+            rules_given_up: self.stats.rules_given_up + of_rules.given_up,
+            rules_cut: self.stats.rules_cut + of_rules.cut,
             expectation_expired: self.announced.in_vain(),
             unidentified_packets: self.stats.unidentified_packets
                 + self.unidentified_packets.as_ref().map_or(0, UnidentifiedPackets::emitted),

@@ -5,7 +5,9 @@
 use std::sync::Arc;
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
 use weir_detect::{NoSources, Program, Reading, RuleFile, Ruleset, Variables};
-use weir_engine::{ChecksumMode, Emitted, FlowConfig, Plan, Rules, Settings, Sink, Worker};
+use weir_engine::{
+    ChecksumMode, Emitted, FlowConfig, Plan, Rules, SessionConfig, SessionStats, Settings, Sink, Worker,
+};
 use weir_filter::Options;
 use weir_proto::Value;
 use weir_wire::build::{self, Builder, flags};
@@ -34,6 +36,11 @@ impl Sink for Got {
 
 /// What a run over frames of raw IP emits. `logs`: whether records of anomalies are asked for, too.
 fn emitted(rules: &str, frames: &[Vec<u8>], logs: bool) -> Vec<String> {
+    run(rules, frames, logs, SessionConfig::default()).0
+}
+
+/// What is emitted with these limits, and the counts of sessions.
+fn run(rules: &str, frames: &[Vec<u8>], logs: bool, sessions: SessionConfig) -> (Vec<String>, SessionStats) {
     let reading = Reading { variables: Variables::default(), sources: &NoSources, with_switched_off: false };
     let set = Ruleset::read([RuleFile { name: "x.rules", bytes: rules.as_bytes() }], &reading);
     assert!(set.refusals.is_empty(), "{:?}", set.refusals);
@@ -55,7 +62,8 @@ fn emitted(rules: &str, frames: &[Vec<u8>], logs: bool) -> Vec<String> {
     let mut specs: Vec<SubscriptionSpec> = tables.iter().map(log).collect();
     specs.push(SubscriptionSpec::delivering("rules", Level::Record, vec![FunctionCall::new("rules")]));
     let plan = Plan::new("", specs, settings).unwrap();
-    let mut worker = Worker::new(Arc::new(plan), &FlowConfig { memory: 1 << 20, ..FlowConfig::default() });
+    let flows = FlowConfig { memory: 1 << 20, ..FlowConfig::default() };
+    let mut worker = Worker::with(Arc::new(plan), &flows, &sessions);
     let (mut chunk, mut got) = (PacketBuf::default(), Got::default());
     for (number, frame) in (1_u32..).zip(frames) {
         let packet = build::packet(frame, LinkType::RAW);
@@ -63,7 +71,7 @@ fn emitted(rules: &str, frames: &[Vec<u8>], logs: bool) -> Vec<String> {
     }
     worker.batch(chunk.batch(), &mut got);
     worker.finish(&mut got);
-    got.0
+    (got.0, worker.sessions().unwrap())
 }
 
 fn from(sender: [u8; 4]) -> Builder {
@@ -113,4 +121,43 @@ alert tcp any any -> any any (flow:to_client; stream-event:3whs_synack_with_wron
     };
     assert_eq!(emitted(rules, &handshake(101), false), Vec::<String>::new());
     assert_eq!(emitted(rules, &handshake(99), false), ["alert 4 from 10.0.0.1"]);
+}
+
+/// Datagrams of flows of their own.
+fn datagrams(payload: &[u8]) -> Vec<Vec<u8>> {
+    (0..100).map(|n| from(CLIENT).udp(4000 + n, 9).payload(payload)).collect()
+}
+
+#[test]
+fn what_rules_do_not_look_at_is_counted() {
+    let rule = "alert udp any any -> any any (content:\"x\"; sid:1;)";
+    let (all, stats) = run(rule, &datagrams(b"x"), false, SessionConfig::default());
+    assert_eq!((all.len(), stats.rules_unseen), (100, 0));
+    // An eighth of this is the room of some flows.
+    let little = SessionConfig { memory: 64 << 10, ..SessionConfig::default() };
+    let (some, stats) = run(rule, &datagrams(b"x"), false, little);
+    assert!(stats.rules_unseen > 0 && !some.is_empty(), "{stats:?}");
+    assert_eq!(some.len() as u64 + stats.rules_unseen, 100, "a packet is looked at or counted");
+}
+
+#[test]
+fn limits_of_rules_are_counted() {
+    // Each place of the first literal is tried with each of the second.
+    let rule = "alert udp any any -> any any (content:\"a\"; content:\"a\"; distance:0; content:\"b\"; distance:0; sid:1;)";
+    let (found, stats) = run(rule, &datagrams(&[b'a'; 1_000])[..1], false, SessionConfig::default());
+    assert_eq!(
+        (found.len(), stats.rules_given_up),
+        (0, 0),
+        "nothing finds a rule whose literals are not there"
+    );
+    let payload = [&[b'a'; 1_000][..], b"b"].concat();
+    let rule = rule.replace("content:\"b\"; distance:0", "content:\"b\"; distance:1");
+    let (found, stats) = run(&rule, &datagrams(&payload)[..1], false, SessionConfig::default());
+    assert_eq!(found.len() as u64 + stats.rules_given_up, 1, "{stats:?}");
+    // More bits than a flow keeps.
+    let bits: String = (0..1_001).map(|n| {
+        format!("alert udp any any -> any any (content:\"x\"; flowbits:set,b{n}; flowbits:noalert; sid:{};)\n", n + 1)
+    }).collect();
+    let (_, stats) = run(&bits, &datagrams(b"x")[..1], false, SessionConfig::default());
+    assert_eq!(stats.rules_cut, 1);
 }
