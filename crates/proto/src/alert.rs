@@ -57,9 +57,9 @@ pub static ALERT: Table = Table {
         .zeek("buffers")
         .privacy(Privacy::Content),
         field("found_in", Kind::Word, "Where the rule matched: packet, stream or transaction.").zeek("found_in"),
+        // Suricata's events have a text here, which the log of events writes of it.
         field("at_end", Kind::Bool, "Whether the end of the flow or of the input caused the match, and no packet.")
-            .zeek("at_end")
-            .eve("pkt_src"),
+            .zeek("at_end"),
         field("orig_pkts", Kind::Uint, "Packets of the initiator up to the match.")
             .zeek("orig_pkts")
             .eve("flow.pkts_toserver"),
