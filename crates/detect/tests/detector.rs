@@ -1088,7 +1088,7 @@ fn what_cannot_be_looked_at_is_named() {
 /// The times, in seconds, at which packets of a client make alerts of a rule, one packet each second.
 fn alert_seconds(rule: &str, lines: &str, packets: u64) -> Vec<u64> {
     let set = set_of(rule);
-    let lines = weir_detect::thresholds(lines.as_bytes(), &mut Lists::default()).unwrap();
+    let lines = weir_detect::thresholds(lines.as_bytes(), &mut Lists::default()).expect("it is text");
     assert!(lines.faults.is_empty(), "{:?}", lines.faults);
     let mut detector = Detector::new(Arc::new(Program::new(&set, &[]).with_thresholds(&lines.rows)));
     let mut state = FlowState::default();

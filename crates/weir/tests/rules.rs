@@ -238,7 +238,7 @@ fn thresholds_of_the_user_are_followed() {
     assert_eq!(alerts("suppress gen_id 1, sig_id 1\n", ""), 0);
     let limit = "threshold gen_id 1, sig_id 1, type limit, track by_rule, count 2, seconds 100000\n";
     assert_eq!(alerts(limit, ""), 2);
-    assert_eq!(alerts("suppres gen_id 1, sig_id 1\n", "1 line of threshold.config cannot be read"), all);
+    assert_eq!(alerts("hide gen_id 1, sig_id 1\n", "1 line of threshold.config cannot be read"), all);
 }
 
 #[test]
