@@ -3,7 +3,7 @@
 //! A literal at the beginning or at the end is found by one look at a table, whatever the length of the text. Those near the
 //! beginning are searched for in the first bytes alone. In the rules of Emerging Threats two of five literals have such a place.
 
-use crate::search::{Literal, Search, folded_word};
+use crate::search::{Literal, Search, folded_word, starts};
 
 /// Bytes at the beginning of a text that are near it.
 pub(crate) const NEAR: usize = 64;
@@ -144,18 +144,8 @@ impl Words {
         let bits = (entries.len().max(2) as u32).next_power_of_two().ilog2();
         let shift = u64::BITS - bits;
         entries.sort_unstable_by_key(|(word, at)| (hash(*word) >> shift, *word, *at));
-        let mut starts = vec![0_u32; (1 << bits) + 1];
-        for (word, _) in &entries {
-            if let Some(count) = starts.get_mut((hash(*word) >> shift) as usize + 1) {
-                *count += 1;
-            }
-        }
-        let mut sum = 0;
-        for start in &mut starts {
-            sum += *start;
-            *start = sum;
-        }
-        Self { starts: starts.into(), entries: entries.into(), shift }
+        let starts = starts(1 << bits, entries.iter().map(|(word, _)| (hash(*word) >> shift) as usize));
+        Self { starts, entries: entries.into(), shift }
     }
 
     fn find(&self, word: u64, found: &mut impl FnMut(u32)) {

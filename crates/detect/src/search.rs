@@ -29,19 +29,19 @@ pub struct Literal<'a> {
 const GRAM: usize = 4;
 
 /// The least lengths of literals that are found in steps of 8, 4 and 2 bytes.
-const LEAST_OF_8: usize = 8 + GRAM - 1;
-const LEAST_OF_4: usize = 4 + GRAM - 1;
-const LEAST_OF_2: usize = 2 + GRAM - 1;
+const MIN_OF_8: usize = 8 + GRAM - 1;
+const MIN_OF_4: usize = 4 + GRAM - 1;
+const MIN_OF_2: usize = 2 + GRAM - 1;
 
 /// Maximum number of literals for steps of 8 or 4 bytes that a filter costs less for.
 const FEW: usize = 32;
 /// Maximum number of shorter literals that filters cost less for than steps of 2 bytes and less.
-const MOST_FILTERED: usize = 160;
+const MAX_FILTERED: usize = 160;
 /// Literals of a filter: five of a bucket, of which few pass by chance.
 const FILTERED: usize = 40;
 
 /// A bitmap has at most 2^17 bits: they take 16 KiB, half of a first-level cache.
-const MOST_BITS: u32 = 17;
+const MAX_BITS: u32 = 17;
 /// Bits of a bitmap for each gram, as a power of two: one of 64 other grams passes.
 const BITS_OF_A_GRAM: u32 = 6;
 
@@ -128,7 +128,7 @@ fn gram(text: &[u8], at: usize) -> Option<u32> {
 impl Class {
     fn new(step: usize, literals: &[(u32, &[u8])]) -> Self {
         let grams = (literals.len() * step).max(1) as u32;
-        let bits = (grams.next_power_of_two().ilog2() + BITS_OF_A_GRAM).clamp(9, MOST_BITS);
+        let bits = (grams.next_power_of_two().ilog2() + BITS_OF_A_GRAM).clamp(9, MAX_BITS);
         let shift = u32::BITS - bits;
         let mut bitmap = vec![0_u64; 1 << (bits - 6)].into_boxed_slice();
         let mut entries = Vec::with_capacity(literals.len() * step);
@@ -173,24 +173,30 @@ impl Class {
     }
 }
 
+/// Where the entries of each place begin in a list that is in the order of places; one more ends the last.
+pub(crate) fn starts(number: usize, places: impl Iterator<Item = usize>) -> Box<[u32]> {
+    let mut starts = vec![0_u32; number + 1];
+    for place in places {
+        if let Some(count) = starts.get_mut(place + 1) {
+            *count += 1;
+        }
+    }
+    let mut sum = 0;
+    for start in &mut starts {
+        sum += *start;
+        *start = sum;
+    }
+    starts.into()
+}
+
 impl Table {
     fn new(mut entries: Vec<Entry>) -> Self {
         let bits = (entries.len() as u32).next_power_of_two().ilog2().max(1);
         let shift = 32 - bits;
         let place = |entry: &Entry| hash(entry.gram) >> shift;
         entries.sort_by_key(|entry| (place(entry), entry.gram, entry.literal, entry.offset));
-        let mut starts = vec![0; (1 << bits) + 1];
-        for entry in &entries {
-            if let Some(count) = starts.get_mut(place(entry) as usize + 1) {
-                *count += 1;
-            }
-        }
-        let mut sum = 0;
-        for start in &mut starts {
-            sum += *start;
-            *start = sum;
-        }
-        Self { starts: starts.into(), entries: entries.into(), shift }
+        let starts = starts(1 << bits, entries.iter().map(|entry| place(entry) as usize));
+        Self { starts, entries: entries.into(), shift }
     }
 
     /// Compares the literals that have a gram with the text around it.
@@ -352,20 +358,20 @@ impl Search {
         let mut filtered = Vec::new();
         let mut in_steps: Vec<(usize, Range<usize>)> = Vec::new();
         let mut short = None;
-        let [all, longer] = [of(LEAST_OF_4..usize::MAX).len(), of(LEAST_OF_8..usize::MAX).len()];
+        let [all, longer] = [of(MIN_OF_4..usize::MAX).len(), of(MIN_OF_8..usize::MAX).len()];
         if all <= FEW {
-            filtered.extend(of(LEAST_OF_4..usize::MAX));
+            filtered.extend(of(MIN_OF_4..usize::MAX));
         } else if all - longer <= FEW {
-            filtered.extend(of(LEAST_OF_4..LEAST_OF_8));
-            in_steps.push((8, LEAST_OF_8..usize::MAX));
+            filtered.extend(of(MIN_OF_4..MIN_OF_8));
+            in_steps.push((8, MIN_OF_8..usize::MAX));
         } else {
             // One look at all of them in shorter steps costs less than two.
-            in_steps.push((4, LEAST_OF_4..usize::MAX));
+            in_steps.push((4, MIN_OF_4..usize::MAX));
         }
-        if of(1..LEAST_OF_4).len() <= MOST_FILTERED {
-            filtered.extend(of(1..LEAST_OF_4));
+        if of(1..MIN_OF_4).len() <= MAX_FILTERED {
+            filtered.extend(of(1..MIN_OF_4));
         } else {
-            in_steps.extend([(2, LEAST_OF_2..LEAST_OF_4), (1, GRAM..LEAST_OF_2)]);
+            in_steps.extend([(2, MIN_OF_2..MIN_OF_4), (1, GRAM..MIN_OF_2)]);
             short = Some(of(1..GRAM)).filter(|of| !of.is_empty()).map(|of| Short::new(&of));
         }
         let filters = Filter::all(&mut filtered);

@@ -30,7 +30,7 @@ pub struct FlowState {
     done: Vec<(u32, Direction)>,
     /// Parts about packets alone that fit each side, once they were looked for.
     pub(super) fitting: [Option<Box<[u32]>>; 2],
-    /// The number of the group of rules that payload of each side has, once it was looked for: none if there is none.
+    /// The number of the group of rules that payload of each side has. The outer value is absent until it is looked for, the inner one where no rule searches.
     pub(super) groups: [Option<Option<u32>>; 2],
     /// The messages of each side in its present transaction.
     pub(super) messages: [Option<Box<Messages>>; 2],

@@ -15,7 +15,7 @@ use weir_wire::Direction;
 /// Maximum number of groups that are made for one kind of packets. Flows beyond have the parts of all ports.
 const MOST: usize = 256;
 /// Maximum number of pairs of ports whose group a worker remembers.
-const MOST_PAIRS: usize = 1 << 16;
+const MAX_PAIRS: usize = 1 << 16;
 
 /// What payload of flows is searched for.
 #[derive(Debug)]
@@ -177,7 +177,7 @@ impl Met {
         if known.is_none() {
             self.groups.push(group);
         }
-        if self.numbers.len() >= MOST_PAIRS {
+        if self.numbers.len() >= MAX_PAIRS {
             self.numbers.clear();
         }
         self.numbers.insert(key, number as u32);

@@ -53,7 +53,7 @@ const DEPTH: u64 = 1 << 20;
 const DEPTH_ENCRYPTED: u64 = 16 << 10;
 
 /// Maximum number of programs that a flow follows at once.
-const MOST_BEHIND: usize = 64;
+const MAX_BEHIND: usize = 64;
 
 /// The circumstances in which something of a flow is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -197,7 +197,7 @@ impl Detector {
         self.groups = Met::default();
         self.of_program = self.of_program.wrapping_add(1);
         self.renumberings.push_back(to);
-        if self.renumberings.len() > MOST_BEHIND {
+        if self.renumberings.len() > MAX_BEHIND {
             self.renumberings.pop_front();
         }
     }
