@@ -125,6 +125,15 @@ impl Shuffle {
             __m256i, _mm256_and_si256, _mm256_cmpeq_epi8, _mm256_movemask_epi8, _mm256_set_epi64x,
             _mm256_set1_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi16,
         };
+        /// The bytes of a block that begins at this place of a window.
+        #[target_feature(enable = "avx2")]
+        fn load<const FROM: usize>(window: &[u8; BLOCK + COMPARED - 1]) -> __m256i {
+            let word = |at: usize| {
+                let eight = window.get(FROM + at..).and_then(|rest| rest.first_chunk());
+                eight.map_or(0, |eight| i64::from_le_bytes(*eight))
+            };
+            _mm256_set_epi64x(word(24), word(16), word(8), word(0))
+        }
         let words = |bytes: &[u8; 16]| {
             let whole = u128::from_le_bytes(*bytes);
             (whole as i64, (whole >> 64) as i64)
@@ -133,32 +142,26 @@ impl Shuffle {
             let (first, second) = words(halves);
             _mm256_set_epi64x(second, first, second, first)
         };
-        let load = |block: &[u8; BLOCK]| -> __m256i {
-            let word = |at: usize| {
-                block
-                    .get(at..)
-                    .and_then(|rest| rest.first_chunk())
-                    .map_or(0, |eight| i64::from_le_bytes(*eight))
-            };
-            _mm256_set_epi64x(word(24), word(16), word(8), word(0))
-        };
         let store = |vector: __m256i| -> [u8; BLOCK] {
             // SAFETY: both are 32 bytes in which every value is valid.
             unsafe { std::mem::transmute(vector) }
         };
-        let low = [&self.low[0], &self.low[1], &self.low[2], &self.low[3]].map(table);
-        let high = [&self.high[0], &self.high[1], &self.high[2], &self.high[3]].map(table);
+        let [low0, low1, low2, low3] = [&self.low[0], &self.low[1], &self.low[2], &self.low[3]].map(table);
+        let [high0, high1, high2, high3] =
+            [&self.high[0], &self.high[1], &self.high[2], &self.high[3]].map(table);
         let nibble = _mm256_set1_epi8(15);
+        let at_place = |bytes: __m256i, low: __m256i, high: __m256i| {
+            let of_low = _mm256_shuffle_epi8(low, _mm256_and_si256(bytes, nibble));
+            let of_high = _mm256_shuffle_epi8(high, _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), nibble));
+            _mm256_and_si256(of_low, of_high)
+        };
         let mut look = |window: &[u8; BLOCK + COMPARED - 1], at: usize, places: usize| {
-            let mut buckets = _mm256_set1_epi8(-1);
-            for ((low, high), shift) in low.into_iter().zip(high).zip(0..) {
-                let Some(block) = window.get(shift..).and_then(|rest| rest.first_chunk()) else { continue };
-                let bytes = load(block);
-                let of_low = _mm256_shuffle_epi8(low, _mm256_and_si256(bytes, nibble));
-                let of_high =
-                    _mm256_shuffle_epi8(high, _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), nibble));
-                buckets = _mm256_and_si256(buckets, _mm256_and_si256(of_low, of_high));
-            }
+            // Each place by itself: a loop over the tables keeps them in memory.
+            let first = at_place(load::<0>(window), low0, high0);
+            let second = at_place(load::<1>(window), low1, high1);
+            let third = at_place(load::<2>(window), low2, high2);
+            let fourth = at_place(load::<3>(window), low3, high3);
+            let buckets = _mm256_and_si256(_mm256_and_si256(first, second), _mm256_and_si256(third, fourth));
             let is_none = _mm256_cmpeq_epi8(buckets, _mm256_setzero_si256());
             let mut hits = !(_mm256_movemask_epi8(is_none) as u32);
             if hits == 0 {
