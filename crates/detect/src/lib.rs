@@ -40,6 +40,7 @@ mod fault;
 mod finder;
 mod header;
 mod keyword;
+mod known;
 mod nearest;
 mod numbers;
 mod numeric;
@@ -75,6 +76,7 @@ pub use event::{EVENTS, EventOf, EventRow, event};
 pub use fault::{Fault, FaultKind};
 pub use header::{Action, Endpoint, Header, Way};
 pub use keyword::{Group, KEYWORDS, Keyword, keyword};
+pub use known::KnownRules;
 pub use numbers::NumberTest;
 pub use numeric::{
     Arithmetic, ByteExtract, ByteJump, ByteMath, ByteTest, Form, IsDataAt, JumpFrom, Operator, Read,
@@ -84,8 +86,7 @@ pub use protocol::{RULE_PROTOCOLS, RuleProtocol, Selects, is_read};
 pub use ranges::{Number, Ranges};
 pub use rule::{Asn1, BufferTests, Rule, Target, Test};
 pub use ruleset::{
-    KnownRules, LoadedRule, MAX_EXCERPT, Note, Origin, ParsedRule, Reading, Refusal, RuleFile, Ruleset,
-    parse_rule,
+    LoadedRule, MAX_EXCERPT, Note, Origin, ParsedRule, Reading, Refusal, RuleFile, Ruleset, parse_rule,
 };
 pub use search::{Literal, Search};
 pub use sets::{AddressSet, Lists, PortSet, Variables};

@@ -3,11 +3,12 @@
 use crate::builder::Builder;
 use crate::fault::Fault;
 use crate::keyword;
+use crate::known::{KnownRules, Outcome, ReadRule, ReadText, Refused};
 use crate::rule::Rule;
 use crate::sets::{Lists, Variables};
 use crate::sources::Sources;
 use crate::state::BitAction;
-use crate::text::{MAX_RULE_BYTES, NotRules, RuleText, rule_texts};
+use crate::text::{MAX_RULE_BYTES, NotRules, RuleText, TextPlace};
 use crate::value::Value;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -86,8 +87,8 @@ pub struct Ruleset {
     pub unreadable: usize,
     /// The number of rules that another one with their sid replaces.
     pub replaced: usize,
-    /// For each keyword the number of rules that were read and have it, replaced ones included.
-    pub keyword_uses: BTreeMap<&'static str, usize>,
+    /// The rules that were read, replaced ones included.
+    read: Vec<Arc<ReadRule>>,
 }
 
 /// How rules are read.
@@ -98,19 +99,6 @@ pub struct Reading<'a> {
     pub sources: &'a dyn Sources,
     /// Whether rules that are switched off are read, too.
     pub with_switched_off: bool,
-}
-
-/// Rules that were read before, by their text, so that files of which little has changed are read again within milliseconds.
-/// They hold for equal variables only. Rules that name files or lists are read again each time.
-#[derive(Debug, Default)]
-pub struct KnownRules(HashMap<Box<[u8]>, Arc<Known>>);
-
-/// A rule that was read before.
-#[derive(Debug)]
-struct Known {
-    rule: Arc<Rule>,
-    notes: Vec<(usize, String)>,
-    keywords: Vec<&'static str>,
 }
 
 /// Sources that note whether they were asked.
@@ -130,34 +118,37 @@ impl Sources for Noting<'_> {
 struct Work<'w> {
     lists: Lists,
     sources: &'w dyn Sources,
-    by_number: HashMap<(u32, u32), usize>,
-    /// The rules that were known before, and those of this time.
-    known: Option<(&'w KnownRules, KnownRules)>,
+    with_switched_off: bool,
 }
 
 impl Work<'_> {
-    /// Reads a rule, or takes it as it was read before.
-    fn rule(&mut self, text: &[u8], file: &str) -> Result<Arc<Known>, Fault> {
-        if let Some((before, now)) = &mut self.known
-            && let Some(known) = before.0.get(text)
-        {
-            now.0.insert(text.into(), Arc::clone(known));
-            return Ok(Arc::clone(known));
+    /// Reads the text of a rule of a file. Says whether it names files or lists.
+    fn read(&mut self, text: &RuleText<'_>, file: &str) -> (Outcome, bool) {
+        if !text.is_on && !self.with_switched_off {
+            return (Outcome::Off, false);
         }
         let sources = Noting { sources: self.sources, is_asked: Cell::new(false) };
-        let ParsedRule { rule, notes, keywords } = parse_rule(text, file, &mut self.lists, &sources)?;
-        let read = Arc::new(Known { rule: Arc::new(rule), notes, keywords });
-        if let Some((_, now)) = self.known.as_mut().filter(|_| !sources.is_asked.get()) {
-            now.0.insert(text.into(), Arc::clone(&read));
-        }
-        Ok(read)
+        let outcome = match parse_rule(&text.text, file, &mut self.lists, &sources) {
+            Ok(ParsedRule { rule, notes, mut keywords }) => {
+                keywords.sort_unstable();
+                keywords.dedup();
+                let notes = notes.into_iter().map(|(at, note)| (text.place_in_text(at), note)).collect();
+                Outcome::Read(Arc::new(ReadRule { rule: Arc::new(rule), notes, keywords }))
+            }
+            Err(fault) => {
+                let (excerpt, skipped) = excerpt(&text.text, fault.at);
+                let at = text.place_in_text(fault.at);
+                Outcome::Refused(Arc::new(Refused { at, sid: sid_of(&text.text), fault, excerpt, skipped }))
+            }
+        };
+        (outcome, sources.is_asked.get())
     }
 }
 
 impl Ruleset {
     /// Reads rule files.
     pub fn read<'a>(files: impl IntoIterator<Item = RuleFile<'a>>, reading: &Reading<'_>) -> Self {
-        Self::read_by(files, reading, None).0
+        Self::read_by(files, reading, &mut KnownRules::default())
     }
 
     /// Reads rule files again. `known` are the rules that were read before with equal variables, and becomes those of now.
@@ -166,43 +157,33 @@ impl Ruleset {
         reading: &Reading<'_>,
         known: &mut KnownRules,
     ) -> Self {
-        let (set, now) = Self::read_by(files, reading, Some((known, KnownRules::default())));
-        *known = now;
-        set
+        Self::read_by(files, reading, known)
     }
 
     fn read_by<'a>(
         files: impl IntoIterator<Item = RuleFile<'a>>,
         reading: &Reading<'_>,
-        known: Option<(&KnownRules, KnownRules)>,
-    ) -> (Self, KnownRules) {
+        known: &mut KnownRules,
+    ) -> Self {
         let mut work = Work {
             lists: Lists::new(reading.variables.clone()),
             sources: reading.sources,
-            by_number: HashMap::new(),
-            known,
+            with_switched_off: reading.with_switched_off,
         };
         let mut set = Self::default();
+        let mut by_number = HashMap::new();
+        let mut now = HashMap::new();
         for file in files {
-            set.read_file(file, reading.with_switched_off, &mut work);
-        }
-        set.note_bits_that_no_rule_sets();
-        (set, work.known.map_or_else(KnownRules::default, |(_, now)| now))
-    }
-
-    fn read_file(&mut self, file: RuleFile<'_>, with_switched_off: bool, work: &mut Work<'_>) {
-        let name: Arc<str> = file.name.into();
-        match rule_texts(file.bytes, true) {
-            Ok(texts) => {
-                for text in texts {
-                    match text.is_on || with_switched_off {
-                        true => self.add(&name, &text, work),
-                        false => self.switched_off += 1,
-                    }
-                }
+            let name: Arc<str> = file.name.into();
+            let mut of_file = known.0.remove(file.name).unwrap_or_default();
+            match of_file.follow(file.bytes, |text| work.read(text, file.name)) {
+                Ok(()) => of_file.texts.iter().for_each(|text| set.add(&name, text, &mut by_number)),
+                Err(fault) => set.refuse_file(name, fault),
             }
-            Err(fault) => self.refuse_file(name, fault),
+            now.insert(file.name.into(), of_file);
         }
+        known.0 = now;
+        set
     }
 
     /// The number of rules that were read, refused ones included.
@@ -221,31 +202,36 @@ impl Ruleset {
         });
     }
 
-    fn add(&mut self, file: &Arc<str>, text: &RuleText<'_>, work: &mut Work<'_>) {
-        let origin = |at: usize| {
-            let (line, column) = text.place(at);
-            Origin { file: file.clone(), line, column }
+    fn add(&mut self, file: &Arc<str>, text: &ReadText, by_number: &mut HashMap<(u32, u32), usize>) {
+        let origin = |at: TextPlace| {
+            let (line, column) = at.in_file(text.line, text.skipped);
+            Origin { file: Arc::clone(file), line, column }
         };
-        let known = match work.rule(&text.text, file) {
-            Ok(read) => read,
-            Err(fault) => {
-                let (excerpt, skipped) = excerpt(&text.text, fault.at);
-                let refusal =
-                    Refusal { origin: origin(fault.at), sid: sid_of(&text.text), fault, excerpt, skipped };
-                self.refusals.push(refusal);
+        let read = match &text.outcome {
+            Outcome::Read(read) => read,
+            Outcome::Off => {
+                self.switched_off += 1;
+                return;
+            }
+            Outcome::Refused(refused) => {
+                self.refusals.push(Refusal {
+                    origin: origin(refused.at),
+                    sid: refused.sid,
+                    fault: refused.fault.clone(),
+                    excerpt: refused.excerpt.clone(),
+                    skipped: refused.skipped,
+                });
                 return;
             }
         };
-        let sid = known.rule.sid;
-        for keyword in known.keywords.iter().copied().collect::<HashSet<_>>() {
-            *self.keyword_uses.entry(keyword).or_default() += 1;
-        }
-        let notes = known.notes.iter().cloned();
+        let sid = read.rule.sid;
+        let notes = read.notes.iter().cloned();
         self.notes.extend(notes.map(|(at, text)| Note { origin: origin(at), sid, text }));
-        let loaded = LoadedRule { rule: Arc::clone(&known.rule), origin: origin(0) };
-        match work.by_number.get(&(loaded.rule.gid, sid)).and_then(|at| self.rules.get_mut(*at)) {
+        self.read.push(Arc::clone(read));
+        let loaded = LoadedRule { rule: Arc::clone(&read.rule), origin: origin(TextPlace::default()) };
+        match by_number.get(&(loaded.rule.gid, sid)).and_then(|at| self.rules.get_mut(*at)) {
             None => {
-                work.by_number.insert((loaded.rule.gid, sid), self.rules.len());
+                by_number.insert((loaded.rule.gid, sid), self.rules.len());
                 self.rules.push(loaded);
             }
             Some(before) => {
@@ -266,24 +252,37 @@ impl Ruleset {
         }
     }
 
-    fn note_bits_that_no_rule_sets(&mut self) {
+    /// For each keyword the number of rules that were read and have it, replaced ones included.
+    pub fn keyword_uses(&self) -> BTreeMap<&'static str, usize> {
+        let mut uses = BTreeMap::new();
+        for keyword in self.read.iter().flat_map(|read| &read.keywords) {
+            *uses.entry(*keyword).or_default() += 1;
+        }
+        uses
+    }
+
+    /// Rules that ask for a bit of the flow that no rule in force sets.
+    pub fn notes_of_unset_bits(&self) -> Vec<Note> {
         let bits = self.rules.iter().flat_map(|loaded| &loaded.rule.flow_bits);
         let set: HashSet<&str> = bits
             .filter(|bits| matches!(bits.action, BitAction::Set | BitAction::Toggle))
             .flat_map(|bits| &bits.names)
             .map(|name| &**name)
             .collect();
-        for loaded in &self.rules {
+        let unset = |loaded: &LoadedRule| {
             let asked = loaded.rule.flow_bits.iter().filter(|bits| bits.action == BitAction::IsSet);
-            for bits in asked.filter(|bits| bits.names.iter().all(|name| !set.contains(&**name))) {
-                let names = bits.names.join("|");
-                self.notes.push(Note {
-                    origin: loaded.origin.clone(),
-                    sid: loaded.rule.sid,
-                    text: format!("no rule in force sets the flowbit {names}; the rule can never match"),
-                });
-            }
-        }
+            let unset = asked.filter(|bits| bits.names.iter().all(|name| !set.contains(&**name)));
+            let note = unset.map(|bits| Note {
+                origin: loaded.origin.clone(),
+                sid: loaded.rule.sid,
+                text: format!(
+                    "no rule in force sets the flowbit {}; the rule can never match",
+                    bits.names.join("|")
+                ),
+            });
+            note.collect::<Vec<_>>()
+        };
+        self.rules.iter().flat_map(unset).collect()
     }
 }
 

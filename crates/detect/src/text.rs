@@ -4,6 +4,7 @@
 //! or a rule that is switched off. Lines end with LF or CRLF; a byte-order mark of UTF-8 is skipped.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// Maximum length of a rule in bytes, with its continued lines. The longest rules have lists of addresses.
 pub const MAX_RULE_BYTES: usize = 1 << 20;
@@ -15,31 +16,51 @@ pub struct RuleText<'a> {
     pub text: Cow<'a, [u8]>,
     /// Whether the rule is switched on: it has no `#` before it.
     pub is_on: bool,
-    /// Where each of its lines begins.
+    /// Where its lines are in the file, in bytes, without the end of the last one.
+    pub bytes: Range<usize>,
+    /// The number of its first line, from 1.
+    pub line: usize,
+    /// How many bytes of its first line precede the text.
+    pub(crate) skipped: usize,
+    /// Where each of the lines begins that continue it.
     starts: Vec<LineStart>,
 }
 
-/// Where a line of a rule begins.
+/// Where a line begins that continues a rule.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct LineStart {
     /// In the text of the rule.
     at: usize,
-    /// The number of the line in the file, from 1.
-    line: usize,
-    /// How many bytes of the line precede the text.
-    skipped: usize,
+    /// How many lines are between it and the first one of the rule.
+    after: usize,
+}
+
+/// A place in the text of a rule.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct TextPlace {
+    /// How many lines are between it and the first one of the rule.
+    pub after: usize,
+    /// Bytes that precede it: in its line, or in the text if it is in the first line.
+    pub at: usize,
 }
 
 impl RuleText<'_> {
-    /// The number of its first line, from 1.
-    pub fn line(&self) -> usize {
-        self.starts.first().map_or(1, |start| start.line)
-    }
-
     /// The line and the column, both from 1, of a byte of the text. A column counts bytes.
     pub fn place(&self, at: usize) -> (usize, usize) {
+        self.place_in_text(at).in_file(self.line, self.skipped)
+    }
+
+    /// The place of a byte of the text. It does not depend on where the text is in its file.
+    pub(crate) fn place_in_text(&self, at: usize) -> TextPlace {
         let start = self.starts.iter().rev().find(|start| start.at <= at);
-        start.map_or((1, at + 1), |start| (start.line, at - start.at + start.skipped + 1))
+        start.map_or(TextPlace { after: 0, at }, |start| TextPlace { after: start.after, at: at - start.at })
+    }
+}
+
+impl TextPlace {
+    /// The line and the column, both from 1, if the first line of the text is this one, and so many of its bytes precede the text.
+    pub fn in_file(self, first_line: usize, skipped: usize) -> (usize, usize) {
+        (first_line + self.after, self.at + if self.after == 0 { skipped } else { 0 } + 1)
     }
 }
 
@@ -68,31 +89,50 @@ pub fn rule_texts(file: &[u8], with_off: bool) -> Result<Vec<RuleText<'_>>, NotR
     if file.starts_with(&[0xff, 0xfe]) || file.starts_with(&[0xfe, 0xff]) {
         return Err(NotRules::Utf16);
     }
+    let skipped = if file.starts_with(MARK) { MARK.len() } else { 0 };
+    let mut texts = texts_of_part(file.get(skipped..).unwrap_or_default(), with_off);
+    for text in &mut texts {
+        text.bytes = text.bytes.start + skipped..text.bytes.end + skipped;
+    }
+    if let Some(first) = texts.first_mut().filter(|first| first.line == 1) {
+        first.skipped += skipped;
+    }
+    Ok(texts)
+}
+
+/// The texts of the rules in a part of a file that begins with a line. Places count from there.
+pub(crate) fn texts_of_part(part: &[u8], with_off: bool) -> Vec<RuleText<'_>> {
     let mut texts = Vec::new();
     let mut pending: Option<RuleText<'_>> = None;
-    for (number, (line, skipped)) in lines(file).enumerate() {
-        let number = number + 1;
-        let (line, continues) = match line.strip_suffix(b"\\") {
+    for (number, (from, whole)) in lines(part).enumerate() {
+        let (line, continues) = match whole.strip_suffix(b"\\") {
             Some(before) => (before, true),
-            None => (line, false),
+            None => (whole, false),
         };
         if let Some(rule) = &mut pending {
-            let start = LineStart { at: rule.text.len(), line: number, skipped: 0 };
-            rule.starts.push(start);
+            rule.starts.push(LineStart { at: rule.text.len(), after: number + 1 - rule.line });
             rule.text.to_mut().extend_from_slice(line);
+            rule.bytes.end = from + whole.len();
         } else {
-            pending = begin(line, number, skipped, with_off);
+            pending = begin(line, with_off).map(|(text, is_on)| RuleText {
+                text: Cow::Borrowed(text),
+                is_on,
+                bytes: from..from + whole.len(),
+                line: number + 1,
+                skipped: line.len() - text.len(),
+                starts: Vec::new(),
+            });
         }
         if !continues {
             texts.extend(pending.take());
         }
     }
     texts.extend(pending);
-    Ok(texts)
+    texts
 }
 
-/// The rule that a line begins.
-fn begin(line: &[u8], number: usize, skipped: usize, with_off: bool) -> Option<RuleText<'_>> {
+/// The text of the rule that a line begins, and whether it is switched on.
+fn begin(line: &[u8], with_off: bool) -> Option<(&[u8], bool)> {
     let mut text = line.trim_ascii_start();
     let is_on = !text.starts_with(b"#");
     if !is_on {
@@ -101,15 +141,7 @@ fn begin(line: &[u8], number: usize, skipped: usize, with_off: bool) -> Option<R
             return None;
         }
     }
-    if text.is_empty() {
-        return None;
-    }
-    let skipped = skipped + line.len() - text.len();
-    Some(RuleText {
-        text: Cow::Borrowed(text),
-        is_on,
-        starts: vec![LineStart { at: 0, line: number, skipped }],
-    })
+    (!text.is_empty()).then_some((text, is_on))
 }
 
 /// Whether a comment is a rule that is switched off: a known action, and later the beginning of options.
@@ -118,15 +150,16 @@ fn looks_like_rule(text: &[u8]) -> bool {
     crate::header::Action::named(word).is_some() && text.contains(&b'(')
 }
 
-/// The lines of a file without their ends, each with the number of bytes that were skipped before it.
-fn lines(file: &[u8]) -> impl Iterator<Item = (&[u8], usize)> {
-    let (file, mark) = match file.strip_prefix(&[0xef, 0xbb, 0xbf]) {
-        Some(rest) => (rest, 3),
-        None => (file, 0),
-    };
-    let end = |line: &'_ [u8]| line.len() - usize::from(line.ends_with(b"\r"));
-    file.split(|byte| *byte == b'\n').enumerate().map(move |(number, line)| {
-        (line.get(..end(line)).unwrap_or_default(), if number == 0 { mark } else { 0 })
+/// The mark of UTF-8 at the beginning of a file.
+pub(crate) const MARK: &[u8] = &[0xef, 0xbb, 0xbf];
+
+/// Where each line begins, and the line without its end.
+fn lines(part: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let mut next = 0;
+    part.split(|byte| *byte == b'\n').map(move |line| {
+        let from = next;
+        next += line.len() + 1;
+        (from, line.strip_suffix(b"\r").unwrap_or(line))
     })
 }
 
@@ -142,7 +175,7 @@ mod tests {
 
     fn texts(file: &[u8]) -> Vec<(String, usize, bool)> {
         let of =
-            |rule: RuleText<'_>| (String::from_utf8_lossy(&rule.text).into_owned(), rule.line(), rule.is_on);
+            |rule: RuleText<'_>| (String::from_utf8_lossy(&rule.text).into_owned(), rule.line, rule.is_on);
         rule_texts(file, true).unwrap().into_iter().map(of).collect()
     }
 

@@ -117,7 +117,7 @@ fn files_of_every_kind_of_bad_form() {
     assert_eq!(set.offered(), 6);
     // A bit that no rule sets.
     let set = read(b"alert tcp any any -> any any (flowbits:isset,a; sid:1;)");
-    assert!(set.notes[0].text.contains("no rule in force sets the flowbit a"));
+    assert!(set.notes_of_unset_bits()[0].text.contains("no rule in force sets the flowbit a"));
 }
 
 #[test]

@@ -12,7 +12,8 @@ pub fn check(read: &Read, as_json: bool) -> Outcome {
     let set = &read.set;
     let faults: Vec<_> = config_faults(read).collect();
     let exit = if read.refused() == 0 && faults.is_empty() { Exit::Good } else { Exit::Usage };
-    let notes: Vec<Note> = set.notes.iter().cloned().chain(unknown_classes(read)).collect();
+    let notes: Vec<Note> =
+        set.notes.iter().cloned().chain(set.notes_of_unset_bits()).chain(unknown_classes(read)).collect();
     if as_json {
         return Outcome { text: format!("{}\n", json(read, &notes, &faults)), exit };
     }

@@ -19,7 +19,7 @@ pub fn stats(read: &Read, as_json: bool) -> Outcome {
         ("action", by(rules(), |rule| vec![rule.header.action.name()])),
         ("protocol", by(rules(), |rule| vec![rule.header.protocol.name])),
         ("buffer", by(rules(), |rule| rule.buffers.iter().map(|of| of.buffer.name).collect())),
-        ("keyword", read.set.keyword_uses.iter().map(|(name, uses)| (*name, *uses)).collect()),
+        ("keyword", read.set.keyword_uses()),
     ];
     let all = read.set.rules.len();
     let text = match as_json {
