@@ -31,7 +31,7 @@ impl Rules {
 
     /// The buffers that are looked at, and of the protocols that have some of these, those that alerts have.
     pub(crate) fn buffers(&self) -> Vec<&'static Buffer> {
-        let mut buffers = self.program.buffers();
+        let mut buffers = self.program.buffers().to_vec();
         let protocol = |name: &'static str| name.split('.').next().unwrap_or(name);
         let known: Vec<&str> = buffers.iter().map(|buffer| protocol(buffer.name)).collect();
         let of_alerts = weir_proto::buffers()

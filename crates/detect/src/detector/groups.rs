@@ -4,11 +4,11 @@
 //! fall into classes that no rule tells apart; flows of equal classes share what they have. It is made when the first of them
 //! comes, since most pairs of classes never do.
 
-use super::part::{Part, ProgramRule};
-use super::view::View;
+use super::part::{FoundHere, Part, ProgramRule};
+use super::view::{Searched, View};
 use crate::header::{Header, Way};
 use crate::sets::PortSet;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use weir_wire::Direction;
 
@@ -59,6 +59,8 @@ pub(super) struct Groups {
     searches: bool,
     /// The groups that were made, by their buckets.
     made: RwLock<HashMap<Box<[u32]>, Arc<Group>>>,
+    /// Literals of groups of the program before.
+    before: Vec<Arc<Searched>>,
 }
 
 /// The groups of one kind of packets while they are collected.
@@ -79,15 +81,15 @@ impl Collected {
         if is_stream { &mut bucket.streams } else { &mut bucket.packets }.push(part);
     }
 
-    /// The groups. Without `searches` every flow has all parts.
-    pub fn groups(self, searches: bool) -> Groups {
+    /// The groups. Without `searches` every flow has all parts. `before` are literals of groups of the program before.
+    pub fn groups(self, searches: bool, before: Vec<Arc<Searched>>) -> Groups {
         let mut buckets: Vec<(Ports, Bucket)> = self.buckets.into_iter().collect();
         // The order of a map is none.
         buckets.sort_by(|(_, left), (_, right)| {
             (&left.packets, &left.streams).cmp(&(&right.packets, &right.streams))
         });
         let classes = starts(buckets.iter().flat_map(|(ports, _)| [&*ports.from, &*ports.to]));
-        Groups { buckets, classes, searches, made: RwLock::default() }
+        Groups { buckets, classes, searches, made: RwLock::default(), before }
     }
 }
 
@@ -106,6 +108,19 @@ impl Groups {
     /// The class of a port.
     fn class(&self, port: u16) -> u16 {
         self.classes.partition_point(|start| *start <= port).saturating_sub(1) as u16
+    }
+
+    /// The literals of the groups that were made, for a program that follows; of those that the program before had made and this one
+    /// has not needed yet as many as there is room for.
+    pub fn searched(&self) -> Vec<Arc<Searched>> {
+        let made = self.made.read().unwrap_or_else(PoisonError::into_inner);
+        let views = made.values().flat_map(|group| group.packets.iter().chain(&group.streams));
+        let mut searched: Vec<Arc<Searched>> = views.map(|view| Arc::clone(view.searched())).collect();
+        let room = (2 * MOST).saturating_sub(searched.len());
+        let unused = self.before.iter().filter(|one| !searched.iter().any(|known| Arc::ptr_eq(known, one)));
+        let unused: Vec<_> = unused.take(room).cloned().collect();
+        searched.extend(unused);
+        searched
     }
 
     /// The group of packets from one port to another. Without ports, packets have the parts of all rules.
@@ -138,7 +153,8 @@ impl Groups {
             buckets().flat_map(|(_, bucket)| bucket.streams.iter().copied()).collect();
         packets.sort_unstable();
         streams.sort_unstable();
-        let views = |found_here: &[u32]| View::of(rules, parts, found_here, self.searches);
+        let views =
+            |numbers: &[u32]| View::of(FoundHere { rules, parts, numbers }, self.searches, &self.before);
         let group = Arc::new(Group { packets: views(&packets), streams: views(&streams) });
         let mut made = self.made.write().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(made.entry(fitting).or_insert(group))
@@ -207,6 +223,7 @@ mod tests {
                 classes: starts(sets.iter()),
                 searches: true,
                 made: RwLock::default(),
+                before: Vec::new(),
             };
             let edges = sets.iter().flat_map(|set| set.as_slice()).flat_map(|(from, to)| [*from, *to]);
             let around = edges.flat_map(|port| [port.wrapping_sub(1), port, port.wrapping_add(1)]);

@@ -11,6 +11,7 @@ mod limits;
 mod of_user;
 mod packet;
 mod part;
+mod prepared;
 mod program;
 mod renumbering;
 mod view;
@@ -35,7 +36,7 @@ use flow_state::{Candidate, DATA_OF_FILE, KIND_OF_FILE, Messages, OF_FILE, Tried
 use groups::{Group, Met};
 use limits::Limits;
 use part::{About, Part, is_firm};
-use program::{Source, class_of, direction, sources};
+use prepared::{Source, class_of, direction, sources};
 use renumbering::Renumbering;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -159,7 +160,7 @@ pub struct Detector {
     /// How many programs it had before this one.
     of_program: u32,
     /// The numbers of the latest programs in those that followed them, the last one last.
-    renumberings: VecDeque<Renumbering>,
+    renumberings: VecDeque<Arc<Renumbering>>,
     /// Whether a rule lets the packet pass that is looked at.
     is_packet_passed: bool,
     limits: Limits,
@@ -191,7 +192,7 @@ impl Detector {
     /// Follows other rules from now on; the matches so far must have been taken. Flows keep what is known of rules that both programs have: their bits, the parts that hold,
     /// and the counts of their thresholds.
     pub fn follow(&mut self, program: Arc<Program>) {
-        let to = Renumbering::between(&self.program, &program);
+        let to = program.renumbering_of(&self.program);
         self.limits.renumber(&to);
         self.program = program;
         self.groups = Met::default();

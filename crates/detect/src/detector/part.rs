@@ -1,9 +1,11 @@
 //! The parts of rules: what must be in messages of one side, in a stream, or in a packet, and events.
 
 use super::of_user::OfUser;
+use super::prepared::Prepared;
 use crate::rule::{BufferTests, Rule, Test};
 use crate::ruleset::LoadedRule;
 use crate::state::BitAction;
+use std::sync::Arc;
 use weir_wire::Direction;
 
 /// What a part of a rule is about.
@@ -26,7 +28,20 @@ pub(super) struct Part {
     pub rule: u32,
     pub about: About,
     /// The positions of its tests in [`Rule::buffers`].
-    pub tests: Box<[u16]>,
+    pub tests: Arc<[u16]>,
+    /// The position in [`Rule::buffers`] of the buffer that it is found in, if one must be there.
+    pub found_in: Option<u16>,
+    /// Whether a literal finds it.
+    pub has_literal: bool,
+}
+
+/// Parts of a program that are found in one place.
+#[derive(Clone, Copy)]
+pub(super) struct FoundHere<'p> {
+    pub rules: &'p [ProgramRule],
+    pub parts: &'p [Part],
+    /// Their numbers, in order.
+    pub numbers: &'p [u32],
 }
 
 /// A rule of the program.
@@ -50,6 +65,8 @@ pub struct ProgramRule {
     pub(super) of_user: OfUser,
     /// The position in [`Rule::buffers`] of the tests of what it decodes.
     pub(super) decoded: Option<u16>,
+    /// What does not depend on other rules.
+    pub(super) prepared: Arc<Prepared>,
 }
 
 impl ProgramRule {

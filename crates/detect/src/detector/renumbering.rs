@@ -7,7 +7,6 @@
 use super::part::{Part, ProgramRule};
 use super::program::Program;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// The numbers of one program in the program that follows it.
 #[derive(Debug, Default)]
@@ -24,14 +23,29 @@ fn at(numbers: &[Option<u32>], number: u32) -> Option<u32> {
 impl Renumbering {
     /// The numbers of `before` in `after`.
     pub fn between(before: &Program, after: &Program) -> Self {
+        Self::of(before, after, &vec![None; after.rules.len()])
+    }
+
+    /// The numbers of `before` in `after`. `unmoved` has for each rule of `after` its number in `before`, if it was not read anew. Others
+    /// are compared.
+    pub fn of(before: &Program, after: &Program, unmoved: &[Option<u32>]) -> Self {
         let key = |known: &ProgramRule| (known.rule().gid, known.rule().sid);
-        let now: HashMap<(u32, u32), u32> = after.rules.iter().map(key).zip(0..).collect();
-        let unchanged = |known: &ProgramRule| {
-            let number = *now.get(&key(known))?;
-            let other = &after.rules.get(number as usize)?.loaded.rule;
-            (Arc::ptr_eq(other, &known.loaded.rule) || **other == *known.rule()).then_some(number)
-        };
-        let rules: Box<[Option<u32>]> = before.rules.iter().map(unchanged).collect();
+        let mut rules = vec![None; before.rules.len()];
+        let mut anew: HashMap<(u32, u32), (u32, &ProgramRule)> = HashMap::new();
+        for ((number, known), unmoved) in (0..).zip(&after.rules).zip(unmoved) {
+            match unmoved {
+                Some(unmoved) => {
+                    rules.get_mut(*unmoved as usize).into_iter().for_each(|of| *of = Some(number))
+                }
+                None => {
+                    anew.insert(key(known), (number, known));
+                }
+            }
+        }
+        for (known, of) in before.rules.iter().zip(&mut rules).filter(|(_, of)| of.is_none()) {
+            let now = anew.get(&key(known)).filter(|(_, now)| now.rule() == known.rule());
+            *of = now.map(|(number, _)| *number);
+        }
         let first = |program: &Program| -> Vec<u32> {
             let mut first = vec![0; program.rules.len()];
             for (number, part) in program.parts.iter().enumerate().rev() {
@@ -49,7 +63,7 @@ impl Renumbering {
         };
         let parts = (0..).zip(&before.parts).map(part).collect();
         let bits = before.bit_names.iter().map(|name| after.bit(name)).collect();
-        Self { rules, parts, bits }
+        Self { rules: rules.into(), parts, bits }
     }
 
     /// The number of a rule.

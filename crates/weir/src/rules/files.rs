@@ -99,19 +99,25 @@ impl Sources for Beside {
 /// # Errors
 /// A path cannot be read, or a variable is wrong: the exit code and the reason.
 pub fn read(wanted: &Wanted<'_>) -> Result<Read, (Exit, String)> {
-    read_by(wanted, |files, reading| Ruleset::read(files, reading))
+    read_by(wanted, None, |files, reading| Ruleset::read(files, reading))
 }
 
-/// Reads all files again. `known` are the rules that were read before with equal variables, and becomes those of now.
+/// Reads all files again, for a program that takes the place of another one. `known` are the rules that were read before with equal
+/// variables, and becomes those of now.
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_again(wanted: &Wanted<'_>, known: &mut KnownRules) -> Result<Read, (Exit, String)> {
-    read_by(wanted, |files, reading| Ruleset::read_again(files, reading, known))
+pub fn read_again(
+    wanted: &Wanted<'_>,
+    before: &Program,
+    known: &mut KnownRules,
+) -> Result<Read, (Exit, String)> {
+    read_by(wanted, Some(before), |files, reading| Ruleset::read_again(files, reading, known))
 }
 
 fn read_by(
     wanted: &Wanted<'_>,
+    before: Option<&Program>,
     read: impl FnOnce(Vec<RuleFile<'_>>, &Reading<'_>) -> Ruleset,
 ) -> Result<Read, (Exit, String)> {
     let mut variables = Variables::default();
@@ -152,7 +158,11 @@ fn read_by(
     let set = read(files.iter().map(|(name, bytes)| RuleFile { name, bytes }).collect(), &reading);
     let known: Vec<Class> = classes.iter().flat_map(|(_, config)| config.rows.clone()).collect();
     let lines = thresholds.as_ref().map_or(&[][..], |(_, config)| &config.rows);
-    let program = Program::new(&set, &known).with_thresholds(lines);
+    let program = match before {
+        Some(before) => Program::following(before, &set, &known),
+        None => Program::new(&set, &known),
+    };
+    let program = program.with_thresholds(lines);
     Ok(Read { files: files.len(), set, program, classes, thresholds })
 }
 

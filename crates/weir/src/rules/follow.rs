@@ -13,13 +13,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use weir_detect::{KnownRules, LoadedRule, ThresholdLine};
+use weir_detect::{KnownRules, Program, ProgramRule};
 use weir_engine::Rules;
 use weir_output::figures::count;
 
@@ -56,14 +56,11 @@ impl Watched {
     pub fn follow(self, desk: Arc<Desk>, rules: Option<Rules>, hub: Option<Arc<Hub>>) -> Following {
         let (said, texts) = crossbeam_channel::unbounded();
         let flags = Flags::default();
-        let program = rules.as_ref().map(Rules::program);
-        let loaded = program.map(|program| program.rules.iter().map(|one| one.loaded.clone()).collect());
         let mut follower = Follower {
             watched: self,
             desk,
             hub,
-            before: loaded.unwrap_or_default(),
-            thresholds: program.map(|program| program.thresholds.clone()).unwrap_or_default(),
+            before: rules.unwrap_or_else(|| Rules::new(Program::default())),
             known: KnownRules::default(),
             said,
         };
@@ -127,9 +124,7 @@ struct Follower {
     desk: Arc<Desk>,
     hub: Option<Arc<Hub>>,
     /// The rules in force.
-    before: Vec<LoadedRule>,
-    /// The lines of the user's thresholds in force.
-    thresholds: Vec<ThresholdLine>,
+    before: Rules,
     known: KnownRules,
     said: Sender<String>,
 }
@@ -187,7 +182,7 @@ impl Follower {
 
     fn read(&mut self) -> Result<files::Read, String> {
         let wanted = Wanted::of_run(&self.watched.options);
-        files::read_again(&wanted, &mut self.known).map_err(|(_, error)| error)
+        files::read_again(&wanted, self.before.program(), &mut self.known).map_err(|(_, error)| error)
     }
 
     /// Reads the files, and lets what they say take effect. Returns whether that is something else than before, and a line about it.
@@ -198,15 +193,13 @@ impl Follower {
             let first = files.map(|refusal| format!("{}: {}", refusal.origin.file, refusal.fault)).next();
             return Err(first.unwrap_or_default());
         }
-        let now: Vec<LoadedRule> = read.program.rules.iter().map(|one| one.loaded.clone()).collect();
-        let difference = Difference::between(&self.before, &now);
-        let thresholds = read.program.thresholds.clone();
-        let difference = Difference { thresholds: thresholds != self.thresholds, ..difference };
+        let difference = Difference::between(self.before.program(), &read.program);
         let is_other = !difference.is_none();
         let total = read.note().unwrap_or_else(|| read.total());
         if is_other {
-            self.desk.prepare(vec![Change::Rules(rules(read.program, &self.watched.options))])?.post();
-            (self.before, self.thresholds) = (now, thresholds);
+            let now = rules(read.program, &self.watched.options);
+            self.desk.prepare(vec![Change::Rules(now.clone())])?.post();
+            self.before = now;
         }
         Ok((is_other, format!("{difference}: {total}")))
     }
@@ -222,19 +215,23 @@ struct Difference {
 }
 
 impl Difference {
-    fn between(before: &[LoadedRule], now: &[LoadedRule]) -> Self {
-        let key = |one: &LoadedRule| (one.rule.gid, one.rule.sid);
-        let mut left: HashMap<(u32, u32), &LoadedRule> = before.iter().map(|one| (key(one), one)).collect();
+    fn between(before: &Program, now: &Program) -> Self {
+        let thresholds = before.thresholds != now.thresholds;
+        let address = |one: &ProgramRule| Arc::as_ptr(&one.loaded.rule);
+        let addresses = |program: &Program| program.rules.iter().map(address).collect::<HashSet<_>>();
+        let (known, kept) = (addresses(before), addresses(now));
+        // Rules that both have are not compared.
+        let key = |one: &ProgramRule| (one.rule().gid, one.rule().sid);
+        let left = before.rules.iter().filter(|one| !kept.contains(&address(one)));
+        let mut left: HashMap<(u32, u32), &ProgramRule> = left.map(|one| (key(one), one)).collect();
         let (mut added, mut changed) = (0, 0);
-        for one in now {
+        for one in now.rules.iter().filter(|one| !known.contains(&address(one))) {
             match left.remove(&key(one)) {
                 None => added += 1,
-                Some(old) => {
-                    changed += usize::from(!Arc::ptr_eq(&old.rule, &one.rule) && old.rule != one.rule);
-                }
+                Some(old) => changed += usize::from(old.rule() != one.rule()),
             }
         }
-        Self { added, changed, removed: left.len(), thresholds: false }
+        Self { added, changed, removed: left.len(), thresholds }
     }
 
     fn is_none(&self) -> bool {
