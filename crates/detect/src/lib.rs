@@ -71,6 +71,7 @@ pub use config::{
 pub use content::{Amount, Content, FastPattern, MAX_CONTENT};
 pub use detector::{
     Anomaly, Detector, DetectorStats, FlowState, Match, MatchedIn, Moment, Program, ProgramRule, Seen,
+    SharedState, Turn,
 };
 pub use event::{EVENTS, EventOf, EventRow, event};
 pub use fault::{Fault, FaultKind};

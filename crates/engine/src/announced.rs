@@ -110,6 +110,9 @@ pub trait PacketOrder: Send + Sync {
     /// Waits until all workers have taken their packets before the one of that number, which `worker` takes now.
     fn wait(&self, worker: usize, packet: u32);
 
+    /// Waits until all workers have taken the packets that are before those which `worker` takes next.
+    fn wait_here(&self, worker: usize);
+
     /// Waits until each worker has taken its packets before the one of that number, which `worker` takes now, or has promised
     /// that the others before it announce nothing.
     fn wait_for_promises(&self, worker: usize, packet: u32);

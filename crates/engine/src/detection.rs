@@ -1,6 +1,6 @@
 //! Rules over the flows of a worker: the state of each flow, and the way from matches to records of alerts.
 
-use crate::FlowIdentity;
+use crate::{FlowIdentity, RuleState};
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -178,10 +178,12 @@ impl Place<'_> {
 }
 
 impl Detection {
-    /// A detector of these rules, with a limit of its memory in bytes.
-    pub fn new(rules: &Rules, limit: usize) -> Self {
+    /// A detector of these rules, with what they remember beyond a flow, and a limit of its memory in bytes.
+    pub fn new(rules: &Rules, state: &RuleState, limit: usize) -> Self {
+        let mut detector = Detector::new(Arc::clone(&rules.program));
+        state.give_to(&mut detector);
         Self {
-            detector: Detector::new(Arc::clone(&rules.program)),
+            detector,
             flows: Rows::default(),
             with_payload: rules.with_payload,
             packet: Shown::default(),
@@ -189,6 +191,11 @@ impl Detection {
             limit,
             unseen: 0,
         }
+    }
+
+    /// Shares with other workers what rules remember beyond a flow.
+    pub fn share(&mut self, state: &RuleState) {
+        state.give_to(&mut self.detector);
     }
 
     /// Counts since the beginning.
@@ -242,6 +249,7 @@ impl Detection {
     /// Takes note of a packet, before its payload is read.
     pub fn sees(&mut self, seen: &FlowPacket<'_>) {
         self.packet.is_there = true;
+        self.detector.at_packet(Some(seen.packet.number));
         if self.with_payload {
             self.packet.show(seen);
         }
@@ -261,6 +269,7 @@ impl Detection {
     /// Takes note that the packet was read: what is found from now on is found at the end of a flow.
     pub fn is_read(&mut self) {
         self.packet.is_there = false;
+        self.detector.at_packet(None);
     }
 
     /// Takes the next bytes of a stream, before they are read.
@@ -317,7 +326,11 @@ impl Detection {
         match place.row {
             Some(row) => self.look(row, |detector, state| detector.event(state, &moment, &anomaly)),
             // Nothing is remembered of packets of no flow.
-            None => self.detector.event(&mut FlowState::default(), &moment, &anomaly),
+            None => {
+                self.detector.at_packet(Some(record.packet));
+                self.detector.event(&mut FlowState::default(), &moment, &anomaly);
+                self.detector.at_packet(None);
+            }
         }
     }
 

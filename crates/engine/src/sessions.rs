@@ -20,7 +20,7 @@ use crate::streams::Measurer;
 use crate::tap::Tap;
 use crate::tunnels;
 use crate::unidentified::UnidentifiedPackets;
-use crate::{Emitted, FlowIdentity, FlowRecord, Plan, Sink};
+use crate::{Emitted, FlowIdentity, FlowRecord, Plan, RuleState, Sink};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::AnswerId;
@@ -77,6 +77,7 @@ pub(crate) struct Sessions {
     first_bytes: Option<FirstBytes>,
     /// Looks at flows with rules, if there are any.
     detection: Option<Detection>,
+    rule_state: RuleState,
     /// Measures flows, if enabled.
     measurer: Option<Measurer>,
     allowances: Allowances,
@@ -232,7 +233,11 @@ impl Sessions {
             held_packets: demand.held.then(|| HeldPackets::new(config.memory / 4)),
             unidentified_packets: demand.unidentified.then(|| UnidentifiedPackets::new(config.memory / 4)),
             first_bytes: demand.own_apps.clone().map(FirstBytes::new),
-            detection: demand.rules.as_ref().map(|rules| Detection::new(rules, rules_share(config))),
+            detection: demand
+                .rules
+                .as_ref()
+                .map(|rules| Detection::new(rules, &RuleState::default(), rules_share(config))),
+            rule_state: RuleState::default(),
             measurer: demand.measure.map(|measuring| Measurer::new(measuring, config.memory / 4)),
             asked: Asked::new(demand, config),
             since: Time::default(),
@@ -291,7 +296,7 @@ impl Sessions {
                     detection.follow(rules);
                     detection
                 }
-                None => Detection::new(rules, rules_share(&self.config)),
+                None => Detection::new(rules, &self.rule_state, rules_share(&self.config)),
             });
         }
         if self.asked.demand.own_apps != demand.own_apps {
@@ -304,9 +309,13 @@ impl Sessions {
         }
     }
 
-    /// Shares announcements of flows with other workers from now on.
-    pub fn share(&mut self, announcements: Announcements) {
+    /// Shares announcements of flows, and what rules remember beyond a flow, with other workers from now on.
+    pub fn share(&mut self, announcements: Announcements, rules: RuleState) {
         self.announced.share(announcements);
+        if let Some(detection) = &mut self.detection {
+            detection.share(&rules);
+        }
+        self.rule_state = rules;
     }
 
     /// Knows the flows that an earlier pass over the same packets has decided. Call it before the first packet.

@@ -13,7 +13,7 @@ use crate::sessions::Sessions;
 use crate::sink::{Emitted, Sink};
 use crate::tap::Tap;
 use crate::uncommon::Uncommon;
-use crate::{FlowRecord, Plan, SessionConfig, SessionStats};
+use crate::{FlowRecord, Plan, RuleState, SessionConfig, SessionStats};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use weir_api::{
@@ -45,6 +45,7 @@ pub struct Worker {
     session_config: SessionConfig,
     /// Announced flows that other workers may read.
     announcements: Announcements,
+    rule_state: RuleState,
     /// Finds the packets of the shown expressions.
     shown: Finder,
     /// Counts of this interval.
@@ -152,6 +153,7 @@ impl Worker {
             flows: plan.flows.then(|| FlowTable::new(flows)),
             sessions: reads.then(|| Sessions::new(sessions, &plan.demand)),
             announcements: Announcements::default(),
+            rule_state: RuleState::default(),
             session_config: sessions.clone(),
             shown: Finder::new(&plan.shown),
             analysed: Count::default(),
@@ -169,11 +171,11 @@ impl Worker {
         }
     }
 
-    /// Shares announcements of flows with the other workers of the run, before the first packet.
-    pub fn share(&mut self, announcements: &Announcements) {
-        self.announcements = announcements.clone();
+    /// Shares announcements of flows, and what rules remember beyond a flow, with the other workers of the run, before the first packet.
+    pub fn share(&mut self, announcements: &Announcements, rules: &RuleState) {
+        (self.announcements, self.rule_state) = (announcements.clone(), rules.clone());
         if let Some(sessions) = &mut self.sessions {
-            sessions.share(announcements.clone());
+            sessions.share(announcements.clone(), rules.clone());
         }
     }
 
@@ -515,7 +517,7 @@ impl Worker {
                 let mut sessions = Sessions::new(&self.session_config, demand);
                 // The beginnings of these flows were not read.
                 sessions.pass_over(self.latest_of_run);
-                sessions.share(self.announcements.clone());
+                sessions.share(self.announcements.clone(), self.rule_state.clone());
                 self.sessions = Some(sessions);
             }
             None => {}

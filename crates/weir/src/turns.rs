@@ -126,6 +126,14 @@ impl PacketOrder for Turns {
         self.wait_while(packet, |progress| is_before(&progress.reached, packet));
     }
 
+    fn wait_here(&self, worker: usize) {
+        let Some(own) = self.workers.get(worker) else { return };
+        let reached = own.reached.load(Ordering::Acquire);
+        if reached != DONE {
+            self.wait_while(reached as u32, |progress| is_before(&progress.reached, reached as u32));
+        }
+    }
+
     fn wait_for_promises(&self, worker: usize, packet: u32) {
         self.reach(worker, Some(packet));
         self.wait_while(packet, |Progress { reached, promised }| {

@@ -107,7 +107,7 @@ fn counts_and_keywords() {
 }
 
 /// Number of shared rules of Emerging Threats that a run looks with. All are read: `crates/detect/tests/shared.rs`.
-const IN_FORCE: u64 = 6785;
+const IN_FORCE: u64 = 6804;
 
 /// The shared rules of Emerging Threats, through the program: each is in force, or refused with a reason.
 #[test]
@@ -239,6 +239,66 @@ fn thresholds_of_the_user_are_followed() {
     let limit = "threshold gen_id 1, sig_id 1, type limit, track by_rule, count 2, seconds 100000\n";
     assert_eq!(alerts(limit, ""), 2);
     assert_eq!(alerts("hide gen_id 1, sig_id 1\n", "1 line of threshold.config cannot be read"), all);
+}
+
+/// Datagrams between 40 hosts, one each 10 ms, whose sender, receiver and word follow from a fixed sequence of numbers; and how many
+/// hosts send the word that rules ask for.
+fn many_hosts() -> (Vec<u8>, usize) {
+    let mut state = 1_u64;
+    let mut next = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut senders = std::collections::BTreeSet::new();
+    let frames: Vec<(u64, Vec<u8>)> = (0..4_000)
+        .map(|number| {
+            let (from, to) = (next(40) as u8, next(40) as u8);
+            let word: &[u8] = if next(3) == 0 { b"word" } else { b"other" };
+            if word == b"word" {
+                senders.insert(from);
+            }
+            let port = 1_024 + next(50_000) as u16;
+            let frame = weir_wire::build::ethernet().ipv4([10, 0, 0, from], [10, 0, 1, to]);
+            (1_600_000_000_000_000_000 + number * 10_000_000, frame.udp(port, 5_000).payload(word))
+        })
+        .collect();
+    (pcap(1, &frames), senders.len())
+}
+
+#[test]
+fn limits_of_hosts_are_those_of_all_workers() {
+    let of_source = "threshold: type limit, track by_src, count 1, seconds 100000";
+    let rules: String = [
+        of_source,
+        "threshold: type both, track by_dst, count 5, seconds 7",
+        "threshold: type threshold, track by_rule, count 10, seconds 100000",
+        "threshold: type limit, track by_both, count 1, seconds 10",
+        "detection_filter: track by_src, count 8, seconds 20",
+        "xbits:set,seen,track ip_src,expire 3; noalert",
+        "xbits:isset,seen,track ip_src",
+        "xbits:isnotset,seen,track ip_dst; threshold: type limit, track by_dst, count 2, seconds 4",
+    ]
+    .iter()
+    .zip(1..)
+    .map(|(limit, sid)| format!("alert udp any any -> any any (content:\"word\"; {limit}; sid:{sid};)\n"))
+    .collect();
+    let folder = desk(&rules);
+    let (capture, senders) = many_hosts();
+    put(folder.path(), "x.pcap", &capture);
+    let log = |workers: &str| {
+        let arguments =
+            ["x.pcap", "-S", "local.rules", "-n", "-o", workers, "--log", "fast", "--workers", workers];
+        let ran = weir(folder.path(), &arguments);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        std::fs::read_to_string(folder.path().join(workers).join("fast.log")).unwrap()
+    };
+    let one = log("1");
+    let of = |sid: u32| one.lines().filter(|line| line.contains(&format!("[1:{sid}:"))).count();
+    assert_eq!(of(1), senders);
+    assert!((2..=8).filter(|sid| *sid != 6).all(|sid| of(sid) > 20), "{one}");
+    for workers in ["2", "3", "7"] {
+        assert_eq!(one, log(workers), "{workers} workers");
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod part;
 mod prepared;
 mod program;
 mod renumbering;
+mod shared_state;
 mod view;
 
 pub use events::Anomaly;
@@ -21,6 +22,7 @@ pub use flow_state::FlowState;
 pub use packet::Seen;
 pub use part::ProgramRule;
 pub use program::Program;
+pub use shared_state::{SharedState, Turn};
 
 use crate::buffer::Origin;
 use crate::condition::{Condition, OfSide, ProtocolOf};
@@ -34,7 +36,7 @@ use crate::verify::{Memory, Verdict, verify};
 use events::is_event;
 use flow_state::{Candidate, DATA_OF_FILE, KIND_OF_FILE, Messages, OF_FILE, Tried, Window, at};
 use groups::{Group, Met};
-use limits::Limits;
+use limits::{Judged, has_counts, is_limited};
 use part::{About, Part, is_firm};
 use prepared::{Source, class_of, direction, sources};
 use renumbering::Renumbering;
@@ -163,7 +165,11 @@ pub struct Detector {
     renumberings: VecDeque<Arc<Renumbering>>,
     /// Whether a rule lets the packet pass that is looked at.
     is_packet_passed: bool,
-    limits: Limits,
+    shared: Arc<SharedState>,
+    /// The order of packets, if they have one.
+    turn: Option<Arc<dyn Turn>>,
+    /// The number of the packet that is read; `None` between packets.
+    number: Option<u32>,
     stats: DetectorStats,
 }
 
@@ -179,7 +185,9 @@ impl Detector {
             of_program: 0,
             renumberings: VecDeque::new(),
             is_packet_passed: false,
-            limits: Limits::default(),
+            shared: Arc::default(),
+            turn: None,
+            number: None,
             stats: DetectorStats::default(),
         }
     }
@@ -189,11 +197,27 @@ impl Detector {
         &self.program
     }
 
-    /// Follows other rules from now on; the matches so far must have been taken. Flows keep what is known of rules that both programs have: their bits, the parts that hold,
-    /// and the counts of their thresholds.
+    /// Shares with other workers what rules remember beyond a flow. `turn` is the order of packets, if they have one.
+    pub fn share(&mut self, shared: Arc<SharedState>, turn: Option<Arc<dyn Turn>>) {
+        (self.shared, self.turn) = (shared, turn);
+    }
+
+    /// Takes note of the packet that is read from now on, by its number; `None`: of none. What is found without one, when a flow
+    /// ends, has no place in the order of packets: it does not change what rules remember beyond a flow.
+    pub fn at_packet(&mut self, number: Option<u32>) {
+        self.number = number;
+    }
+
+    fn wait_for_turn(&self) {
+        if let Some(turn) = &self.turn {
+            turn.wait(self.number);
+        }
+    }
+
+    /// Follows other rules from now on; the matches so far must have been taken. Flows keep what is known of rules that both programs have: their bits, and the parts that
+    /// hold. Counts of thresholds are kept by the gid and the sid of rules.
     pub fn follow(&mut self, program: Arc<Program>) {
         let to = program.renumbering_of(&self.program);
-        self.limits.renumber(&to);
         self.program = program;
         self.groups = Met::default();
         self.of_program = self.of_program.wrapping_add(1);
@@ -677,6 +701,12 @@ impl Detector {
         {
             return;
         }
+        if !rule.host_bits.is_empty() {
+            self.wait_for_turn();
+            if !self.shared.bits_hold(rule, moment) {
+                return;
+            }
+        }
         if matches_once_in_streams(known, moment) || matches_once(rule) {
             if state.is_done(number, moment.direction) {
                 return;
@@ -689,6 +719,9 @@ impl Detector {
         }
         let has_room = state.change_bits(&known.bits) & state.change_ints(&rule.flow_ints);
         self.stats.no_room += u64::from(!has_room);
+        if !rule.host_bits.is_empty() && self.number.is_some() {
+            self.stats.no_room += u64::from(!self.shared.change_bits(rule, moment));
+        }
         if rule.header.action == Action::Pass {
             match matched_in {
                 MatchedIn::Packet if !matches_once(rule) => self.is_packet_passed = true,
@@ -696,11 +729,26 @@ impl Detector {
                 MatchedIn::Packet => state.is_passed = true,
                 MatchedIn::Stream | MatchedIn::Transaction => state.is_passed = true,
             }
-        } else if !rule.is_silent && self.limits.let_pass(number, rule, &known.of_user, moment) {
+        } else if !rule.is_silent && self.becomes_alert(known, moment) {
             let [protocol, ..] = moment.protocols;
             let direction = moment.direction;
             self.matches.push(Match { rule: number, transaction, direction, matched_in, protocol });
         }
+    }
+
+    /// Whether a match becomes an alert, by thresholds of the rule and of the user.
+    fn becomes_alert(&mut self, known: &ProgramRule, moment: &Moment<'_>) -> bool {
+        let (rule, of_user) = (known.rule(), &known.of_user);
+        if is_limited(rule, of_user) {
+            self.wait_for_turn();
+        }
+        if !has_counts(rule, of_user) {
+            return !of_user.suppresses(moment);
+        }
+        let judged = Judged { rule, of_user, moment, counts: self.number.is_some() };
+        let judgement = self.shared.judge(&judged);
+        self.stats.no_room += u64::from(judgement.no_room);
+        judgement.passes
     }
 }
 

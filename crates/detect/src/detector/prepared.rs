@@ -155,7 +155,6 @@ fn unread(rule: &Rule) -> Option<String> {
         .iter()
         .find_map(of_condition)
         .or_else(|| rule.buffers.iter().find_map(of_buffer))
-        .or_else(|| (!rule.host_bits.is_empty()).then(|| "bits of hosts".to_owned()))
         .or_else(|| {
             rule.flow.is_reassembled.map(|_| "whether a packet was put together from fragments".to_owned())
         })

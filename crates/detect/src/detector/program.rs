@@ -62,8 +62,10 @@ const DEFAULT_PRIORITY: u8 = 3;
 /// The order in which rules are judged: by action, those that change bits before those that test them, by priority, by number. One
 /// number, since thousands of rules are put in order when one of them changes.
 fn order(rule: &Rule, of_class: Option<u8>) -> u128 {
-    let changes = rule.flow_bits.iter().any(|bits| !bits.action.is_test());
-    let tests = rule.flow_bits.iter().any(|bits| bits.action.is_test());
+    let of_hosts = rule.host_bits.iter().map(|bits| bits.action);
+    let actions = || rule.flow_bits.iter().map(|bits| bits.action).chain(of_hosts.clone());
+    let changes = actions().any(|action| !action.is_test());
+    let tests = actions().any(|action| action.is_test());
     let bits = match (changes, tests) {
         (true, false) => 0,
         (true, true) => 1,

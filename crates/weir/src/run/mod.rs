@@ -59,8 +59,8 @@ use std::sync::atomic::AtomicBool;
 use weir_anon::Anonymiser;
 use weir_api::{AnswerId, Snapshot, Subscription, SubscriptionSpec};
 use weir_engine::{
-    Announcements, ChecksumMode, FlowConfig, PacketOrder, Place, Plan, Seeds, SessionConfig, Settings,
-    Target, Worker,
+    Announcements, ChecksumMode, FlowConfig, PacketOrder, Place, Plan, RuleState, Seeds, SessionConfig,
+    Settings, Target, Worker,
 };
 use weir_filter::Options;
 use weir_output::figures::printable;
@@ -575,14 +575,17 @@ impl Run {
             ..SessionConfig::default()
         };
         let plan = self.plan();
-        let announcements = Announcements::default();
+        let (announcements, rule_state) = (Announcements::default(), RuleState::default());
         let worker = |at| {
             let mut worker = Worker::with(Arc::clone(&plan), &flows, &sessions);
             let in_order = count > 1 && !self.work.is_live;
-            worker.share(&match in_order {
-                true => announcements.in_order(at, Arc::clone(turns) as Arc<dyn PacketOrder>),
-                false => announcements.clone(),
-            });
+            match in_order {
+                true => {
+                    let order = || Arc::clone(turns) as Arc<dyn PacketOrder>;
+                    worker.share(&announcements.in_order(at, order()), &rule_state.in_order(at, order()));
+                }
+                false => worker.share(&announcements, &rule_state),
+            }
             worker.measure(clock::nanoseconds);
             worker
         };
