@@ -146,23 +146,39 @@ impl Class {
     }
 
     fn find(&self, literals: &[Owned], text: &[u8], found: &mut impl FnMut(usize, usize)) {
+        match self.step {
+            8 => self.find_in_steps::<8, 28>(literals, text, found),
+            4 => self.find_in_steps::<4, 16>(literals, text, found),
+            2 => self.find_in_steps::<2, 10>(literals, text, found),
+            _ => self.find_in_steps::<1, 7>(literals, text, found),
+        }
+    }
+
+    /// Looks at the text in steps of this length. A window has four grams.
+    fn find_in_steps<const STEP: usize, const WINDOW: usize>(
+        &self,
+        literals: &[Owned],
+        text: &[u8],
+        found: &mut impl FnMut(usize, usize),
+    ) {
+        const { assert!(WINDOW == 3 * STEP + GRAM) };
         let mut at = 0;
         // Four grams at a time, so that their loads do not wait for each other.
-        while let Some(window) = text.get(at..at + 3 * self.step + GRAM) {
-            let grams = [0, 1, 2, 3].map(|n| gram(window, n * self.step).unwrap_or_default());
+        while let Some(window) = text.get(at..).and_then(|rest| rest.first_chunk::<WINDOW>()) {
+            let grams = [0, 1, 2, 3].map(|n| gram(window, n * STEP).unwrap_or_default());
             let hits = grams.map(|gram| self.may_have(gram));
-            if hits.contains(&true) {
+            if hits.iter().fold(false, |any, hit| any | hit) {
                 for (n, gram) in grams.into_iter().enumerate().filter(|(n, _)| hits.get(*n) == Some(&true)) {
-                    self.table.find(literals, text, at + n * self.step, gram, found);
+                    self.table.find(literals, text, at + n * STEP, gram, found);
                 }
             }
-            at += 4 * self.step;
+            at += 4 * STEP;
         }
         while let Some(gram) = gram(text, at) {
             if self.may_have(gram) {
                 self.table.find(literals, text, at, gram, found);
             }
-            at += self.step;
+            at += STEP;
         }
     }
 
