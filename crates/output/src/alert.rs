@@ -77,6 +77,18 @@ mod tests {
                 r#"{{"ts":1795225568.992000,"uid":"{uid}","id.orig_h":"10.0.0.5","id.orig_p":40000,"id.resp_h":"192.0.2.1","id.resp_p":443,"action":"allowed","gid":1,"sid":2009187,"rev":4,"signature":"a \"b\", c","category":"Web Application Attack","severity":3,"reference":["url,example.org","cve,2021-44228"],"metadata":["created_at 2010_07_30","tag one two","tag three"],"direction":"to_client","app_proto":"dce_rpc","tx_id":2,"found_in":"stream","at_end":false,"orig_pkts":3,"resp_pkts":2,"orig_bytes":400,"resp_bytes":150,"payload":"a\"b\r\n\u0000\\xff","packet":"\u000f\u0000\b\u0000","link":104,"community_id":"{community}"}}"#
             )]
         );
+        // Zeek's notice for a signature, with the flow and the packet's ends.
+        let notice = lines(folder.path(), "notice.log");
+        assert_eq!(
+            notice[8],
+            format!(
+                "1795225568.992000\t{uid}\t10.0.0.5\t40000\t192.0.2.1\t443\t-\t-\t-\ttcp\tSignatures::Sensitive_Signature\t\
+                 a \"b\", c\t1:2009187:4\t192.0.2.1\t10.0.0.5\t40000\t-\t-\tNotice::ACTION_LOG\t-\t-\t-\t-\t-\t-\t-"
+            )
+        );
+        let notice: serde_json::Value =
+            serde_json::from_str(&lines(folder.path(), "notice.json")[0]).unwrap();
+        assert_eq!((&notice["uid"], &notice["sub"]), (&uid.clone().into(), &"1:2009187:4".into()));
         let csv = lines(folder.path(), "alert.csv");
         assert_eq!(
             csv[0],
@@ -121,18 +133,30 @@ mod tests {
         let [plain, folder] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         write(plain.path(), &fixtures::alert("x"));
         write(folder.path(), &fixtures::alert(&hostile));
-        for file in ["alert.log", "alert.json", "alert.csv", "alert.txt", "eve.json", "fast.log"] {
+        for file in [
+            "alert.log",
+            "alert.json",
+            "alert.csv",
+            "alert.txt",
+            "eve.json",
+            "fast.log",
+            "notice.log",
+            "notice.json",
+        ] {
             let found = lines(folder.path(), file);
             assert_eq!(found.len(), lines(plain.path(), file).len(), "{file}");
             let is_json = file.ends_with("json");
             // A tab separates columns, and JSON escapes the control characters of ASCII.
-            let is_clean =
-                |c: char| !c.is_control() || file == "alert.log" && c == '\t' || is_json && c == '\u{85}';
+            let has_tabs = ["alert.log", "notice.log"].contains(&file);
+            let is_clean = |c: char| !c.is_control() || has_tabs && c == '\t' || is_json && c == '\u{85}';
             assert!(found.iter().flat_map(|line| line.chars()).all(is_clean), "{file}: {found:?}");
             if is_json {
                 let value: serde_json::Value = serde_json::from_str(&found[0]).unwrap();
-                let signature =
-                    if file == "eve.json" { &value["alert"]["signature"] } else { &value["signature"] };
+                let signature = match file {
+                    "eve.json" => &value["alert"]["signature"],
+                    "notice.json" => &value["msg"],
+                    _ => &value["signature"],
+                };
                 let signature = signature.as_str().unwrap();
                 assert!(signature.len() > 1_000 && hostile.starts_with(signature), "{file}");
             }

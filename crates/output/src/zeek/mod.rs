@@ -18,7 +18,7 @@ use std::io;
 use std::net::IpAddr;
 use weir_api::{Event, Snapshot};
 use weir_engine::{FlowIdentity, FlowRecord};
-use weir_proto::Record;
+use weir_proto::{ALERT, Record};
 use weir_wire::{Direction, Tunnel};
 
 pub(crate) static ZEEK: OutputSpec = OutputSpec {
@@ -275,7 +275,7 @@ struct Tsv {
     /// Its header has the time of the first flow, or of the first interval. Readers of Zeek's logs accept a header
     /// anywhere, so that a continued file gets another one.
     file: LineFile,
-    /// notice.log, if there are events.
+    /// notice.log, if there are events or alerts.
     notices: Files,
     zone: Zone,
     /// The networks that are local, if they are set.
@@ -303,6 +303,19 @@ impl Tsv {
             local: context.home.clone(),
             start: context.start,
         })
+    }
+
+    /// Writes a row of notice.log at a time.
+    fn notice(&mut self, time: u64, values: impl Iterator<Item = Value>) {
+        let zone = self.zone.clone();
+        let columns = || notice::COLUMNS.iter().map(|column| (column.name, column.kind));
+        let frame = || {
+            let opened = zone.clone();
+            closed(&zone, Frame::head(move |time| lines(&header("notice", columns(), &opened.dashed(time)))))
+        };
+        if let Some(file) = self.notices.get("notice.log", frame) {
+            file.line(time, |out| write_row(out, values));
+        }
     }
 }
 
@@ -343,23 +356,16 @@ impl Output for Tsv {
 
     fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
         self.records.record(flow, record);
+        if *record.table == ALERT {
+            self.notice(record.time.0, notice::of_alert(flow, record).map(|(_, value)| value));
+        }
         Ok(())
     }
 
     fn event(&mut self, event: &Event) -> io::Result<()> {
-        if !notice::has(event) {
-            return Ok(());
+        if notice::has(event) {
+            self.notice(event.last, notice::COLUMNS.iter().map(|column| (column.value)(event)));
         }
-        let zone = self.zone.clone();
-        let columns = || notice::COLUMNS.iter().map(|column| (column.name, column.kind));
-        let frame = || {
-            let opened = zone.clone();
-            closed(&zone, Frame::head(move |time| lines(&header("notice", columns(), &opened.dashed(time)))))
-        };
-        let Some(file) = self.notices.get("notice.log", frame) else { return Ok(()) };
-        file.line(event.last, |out| {
-            write_row(out, notice::COLUMNS.iter().map(|column| (column.value)(event)));
-        });
         Ok(())
     }
 
@@ -411,10 +417,19 @@ fn write_tsv(out: &mut Vec<u8>, value: &Value) {
 struct Json {
     records: JsonLogs,
     file: LineFile,
-    /// notice.json, if there are events.
+    /// notice.json, if there are events or alerts.
     notices: Files,
     /// The networks that are local, if they are set.
     local: Option<Home>,
+}
+
+impl Json {
+    /// Writes a row of notice.json at a time.
+    fn notice(&mut self, time: u64, members: impl Iterator<Item = (&'static str, Value)>) {
+        if let Some(file) = self.notices.get("notice.json", Frame::default) {
+            file.line(time, |out| write_object(out, members));
+        }
+    }
 }
 
 impl Output for Json {
@@ -432,16 +447,19 @@ impl Output for Json {
 
     fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
         self.records.record(flow, record);
+        if *record.table == ALERT {
+            self.notice(record.time.0, notice::of_alert(flow, record));
+        }
         Ok(())
     }
 
     fn event(&mut self, event: &Event) -> io::Result<()> {
-        if !notice::has(event) {
-            return Ok(());
+        if notice::has(event) {
+            self.notice(
+                event.last,
+                notice::COLUMNS.iter().map(|column| (column.name, (column.value)(event))),
+            );
         }
-        let Some(file) = self.notices.get("notice.json", Frame::default) else { return Ok(()) };
-        let members = notice::COLUMNS.iter().map(|column| (column.name, (column.value)(event)));
-        file.line(event.last, |out| write_object(out, members));
         Ok(())
     }
 

@@ -1,11 +1,15 @@
 //! Events as Zeek's notice.log, with its columns and types (scripts/base/frameworks/notice).
 //!
-//! Zeek writes a notice when it is raised, and nothing when it ends. An event therefore has one row, when it begins.
+//! Zeek writes a notice when it is raised, and nothing when it ends. An event therefore has one row, when it begins. An alert of a rule
+//! is the notice that Zeek raises when a signature matches (scripts/base/frameworks/signatures).
 
 use super::transport;
+use crate::alert::ends;
 use crate::event::words;
 use crate::row::Value;
 use weir_api::{Event, EventState};
+use weir_engine::FlowIdentity;
+use weir_proto::{Record, Value as Field, lossless};
 
 /// A column of notice.log.
 pub struct Column {
@@ -48,6 +52,39 @@ pub static COLUMNS: &[Column] = columns![
     "remote_location.latitude" "double" => unset,
     "remote_location.longitude" "double" => unset,
 ];
+
+/// The columns of the row of an alert, with their values.
+pub fn of_alert(flow: &FlowIdentity, record: &Record<'_>) -> impl Iterator<Item = (&'static str, Value)> {
+    let text = |name: &str| match record.get(name) {
+        Field::Text(text) => Value::Text(lossless(text).into_owned()),
+        _ => Value::Unset,
+    };
+    let number = |name: &str| if let Field::Uint(number) = record.get(name) { *number } else { 0 };
+    let has_ports = matches!(flow.key.proto, 6 | 17 | 132);
+    let port = move |port: u16| if has_ports { Value::Count(port.into()) } else { Value::Unset };
+    let ((initiator, from), (responder, to)) = (flow.initiator(), flow.responder());
+    let [(source, _), (destination, at)] = ends(flow, record);
+    COLUMNS.iter().map(move |column| {
+        let value = match column.name {
+            "ts" => Value::Time(record.time.0),
+            "uid" => Value::Uid(flow.id()),
+            "id.orig_h" => Value::Address(initiator),
+            "id.orig_p" => port(from),
+            "id.resp_h" => Value::Address(responder),
+            "id.resp_p" => port(to),
+            "proto" => Value::Word(transport(flow.key.proto)),
+            "note" => Value::Word("Signatures::Sensitive_Signature"),
+            "msg" => text("signature"),
+            "sub" => Value::Text(format!("{}:{}:{}", number("gid"), number("sid"), number("rev"))),
+            "src" => Value::Address(source),
+            "dst" => Value::Address(destination),
+            "p" => port(at),
+            "actions" => Value::OnlyWord("Notice::ACTION_LOG"),
+            _ => Value::Unset,
+        };
+        (column.name, value)
+    })
+}
 
 fn unset(_: &Event) -> Value {
     Value::Unset
