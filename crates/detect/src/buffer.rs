@@ -114,6 +114,7 @@ const SNMP: &[&str] = &["snmp"];
 const MQTT: &[&str] = &["mqtt"];
 const SSH: &[&str] = &["ssh"];
 const LDAP: &[&str] = &["ldap"];
+const DCE: &[&str] = &["dce_rpc", "smb"];
 
 /// The version in a hello of TLS, a number that `tls.version` and `ssl_version` test.
 pub(crate) static TLS_VERSION: RuleBuffer =
@@ -122,6 +123,14 @@ pub(crate) static TLS_VERSION: RuleBuffer =
 /// The type of a message of a handshake of TLS, a number that `ssl_state` tests.
 pub(crate) static TLS_STATE: RuleBuffer =
     RuleBuffer::of("tls.state", &["tls"], Both, "Type of a hello or key exchange.").multiple();
+
+/// The interface of a call of DCE/RPC: the bytes of its UUID and of its higher version number, which `dcerpc.iface` tests.
+pub(crate) static DCE_IFACE: RuleBuffer =
+    RuleBuffer::of("dcerpc.iface", DCE, Both, "Interface of a call of DCE/RPC.").multiple();
+
+/// The number of an operation of DCE/RPC, which `dcerpc.opnum` tests.
+pub(crate) static DCE_OPNUM: RuleBuffer =
+    RuleBuffer::of("dcerpc.opnum", DCE, Both, "Operation of a call of DCE/RPC.").multiple();
 
 /// The payload of packets and streams: the buffer of contents that name none.
 pub static PAYLOAD: &RuleBuffer = &BUFFERS[0];
@@ -283,6 +292,8 @@ pub static BUFFERS: &[RuleBuffer] = &[
     RuleBuffer::of("smb.share", &["smb"], Both, "Name of a share.").old(&["smb_share"]),
     RuleBuffer::of("smb.ntlmssp_user", &["smb"], ToServer, "User that logs in by NTLM."),
     RuleBuffer::of("smb.ntlmssp_domain", &["smb"], ToServer, "Domain of the user that logs in by NTLM."),
+    RuleBuffer::of("dcerpc.stub_data", DCE, Both, "Data of a call of DCE/RPC, or of its response.")
+        .old(&["dce_stub_data"]),
     // SIP and SDP.
     RuleBuffer::of("sip.method", SIP, ToServer, "Method of a request."),
     RuleBuffer::of("sip.uri", SIP, ToServer, "URI of a request."),

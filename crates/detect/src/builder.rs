@@ -232,8 +232,17 @@ impl<'a> Builder<'a> {
 
     /// Adds a test that stands for itself: no modifier and no relative test refers to it.
     pub(crate) fn add_apart(&mut self, buffer: &'static RuleBuffer, test: Test) -> Result<(), Fault> {
-        self.count_test()?;
-        self.rule.buffers.push(BufferTests { buffer, transforms: Vec::new(), tests: vec![test] });
+        self.add_all_apart(buffer, vec![test])
+    }
+
+    /// Adds tests of one value that stand for themselves.
+    pub(crate) fn add_all_apart(
+        &mut self,
+        buffer: &'static RuleBuffer,
+        tests: Vec<Test>,
+    ) -> Result<(), Fault> {
+        tests.iter().try_for_each(|_| self.count_test())?;
+        self.rule.buffers.push(BufferTests { buffer, transforms: Vec::new(), tests });
         Ok(())
     }
 

@@ -64,9 +64,14 @@ impl Content {
     pub(crate) fn parse(value: Value<'_>) -> Result<Self, Fault> {
         let (is_negated, value) = value.negated();
         let bytes = literal(value.quoted()?)?;
-        Ok(Self {
+        Ok(Self { is_negated, ..Self::of(bytes) })
+    }
+
+    /// The literal of these bytes, anywhere in the buffer.
+    pub(crate) fn of(bytes: impl Into<Box<[u8]>>) -> Self {
+        Self {
             bytes: bytes.into(),
-            is_negated,
+            is_negated: false,
             ignores_case: false,
             offset: None,
             depth: None,
@@ -75,7 +80,7 @@ impl Content {
             is_at_start: false,
             is_at_end: false,
             fast_pattern: FastPattern::Unsaid,
-        })
+        }
     }
 
     /// Whether its modifiers agree. `at` is the place of the literal in the rule.

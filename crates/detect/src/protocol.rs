@@ -91,6 +91,7 @@ pub static RULE_PROTOCOLS: &[RuleProtocol] = &[
     application("ftp", "ftp"),
     application("ftp-data", "ftp_data"),
     application("smb", "smb"),
+    application("dcerpc", "dce_rpc"),
     application("ssh", "ssh"),
     application("imap", "imap"),
     application("pop3", "pop3"),
@@ -130,7 +131,7 @@ pub static RULE_PROTOCOLS: &[RuleProtocol] = &[
 ];
 
 /// Protocols of Suricata that no parser of Weir reads for rules.
-const NOT_READ: [&str; 8] = ["dcerpc", "http2", "doh2", "template", "ethernet", "arp", "sdp", "frame"];
+const NOT_READ: [&str; 7] = ["http2", "doh2", "template", "ethernet", "arp", "sdp", "frame"];
 
 /// The protocol of a name at a byte of a rule.
 pub(crate) fn named(name: &str, at: usize) -> Result<&'static RuleProtocol, Fault> {
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn what_is_not_read_is_refused_by_name() {
-        assert_eq!(named("dcerpc", 6).unwrap_err().kind, crate::FaultKind::NotSupported);
+        assert_eq!(named("http2", 6).unwrap_err().kind, crate::FaultKind::NotSupported);
         assert!(named("htpp", 6).unwrap_err().reason.contains("`http` is one"));
     }
 }

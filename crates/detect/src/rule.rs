@@ -7,6 +7,7 @@ use crate::header::Header;
 use crate::numbers::NumberTest;
 use crate::numeric::{ByteExtract, ByteJump, ByteMath, ByteTest, IsDataAt};
 use crate::pattern::Pattern;
+use crate::ranges::Ranges;
 use crate::state::{Dataset, DetectionFilter, Flow, FlowBits, FlowInt, HostBits, Tag, Threshold};
 use crate::transform::{Base64, Transform};
 
@@ -100,6 +101,8 @@ pub enum Test {
     Size(NumberTest),
     /// The number that the buffer has.
     Number(NumberTest),
+    /// The number that the buffer has is one of these.
+    AnyOf(Ranges<u16>),
     /// The version of TLS that the buffer has: any of these, each negated or not.
     TlsVersion(Vec<(TlsVersion, bool)>),
     /// The state of a TLS handshake that the buffer's message begins: any of these, each negated or not.
@@ -159,6 +162,7 @@ impl Test {
             Self::Asn1(asn1) => asn1.is_relative,
             Self::Size(_)
             | Self::Number(_)
+            | Self::AnyOf(_)
             | Self::TlsVersion(_)
             | Self::TlsState(_)
             | Self::Dataset(_)

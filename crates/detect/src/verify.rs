@@ -34,6 +34,8 @@ pub struct Memory {
     /// What `base64_decode` decoded last.
     decoded: Vec<u8>,
     steps: u32,
+    /// Whether numbers of DCE/RPC have their least significant byte first.
+    is_little: bool,
 }
 
 impl Memory {
@@ -42,6 +44,12 @@ impl Memory {
         self.variables.clear();
         self.variables.resize(variables, 0);
         self.decoded.clear();
+        self.is_little = false;
+    }
+
+    /// Says whether numbers of DCE/RPC have their least significant byte first, until another rule begins.
+    pub(crate) fn set_order(&mut self, is_little: bool) {
+        self.is_little = is_little;
     }
 
     /// A number in a rule. A variable beyond 63 bits is the greatest number.
@@ -156,6 +164,10 @@ impl Search<'_> {
             Test::ByteMath(math) => self.math(math, last),
             Test::Size(size) => size.passes(self.bytes.len() as u64),
             Test::Number(test) => self.number().is_some_and(|number| test.passes(number)),
+            Test::AnyOf(numbers) => self
+                .number()
+                .and_then(|number| u16::try_from(number).ok())
+                .is_some_and(|number| numbers.has(number)),
             Test::TlsVersion(versions) => self.number().is_some_and(|number| {
                 versions.iter().any(|(version, is_negated)| (u64::from(version.0) == number) != *is_negated)
             }),
@@ -276,10 +288,12 @@ impl Search<'_> {
             Form::Big | Form::Little | Form::Dce => {
                 let digits = bytes.get(..asked).filter(|digits| (1..=8).contains(&digits.len()))?;
                 let add = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
-                let value = match read.form {
-                    Form::Little => digits.iter().rev().fold(0, add),
-                    _ => digits.iter().fold(0, add),
+                let is_little = match read.form {
+                    Form::Dce => self.memory.is_little,
+                    form => form == Form::Little,
                 };
+                let value =
+                    if is_little { digits.iter().rev().fold(0, add) } else { digits.iter().fold(0, add) };
                 (value, asked)
             }
         };

@@ -527,7 +527,7 @@ fn early_fields_and_buffers_are_those_of_the_records() {
 }
 
 /// Transactions are numbered in order of arrival: requests and responses of HTTP, commands and replies of FTP and SMB share
-/// one, a mail has one, and so has each message of the others.
+/// one, so do calls of DCE/RPC and their responses, a mail has one, and so has each message of the others.
 #[test]
 fn transactions_are_numbered() {
     use Direction::{Forward, Reverse};
@@ -646,6 +646,8 @@ fn numbers_belong_to_their_messages() {
             "0 4 | 2 4 | 3 4 | 6 4 | 9 4 | 10 4 | 12 4 | 14 4 | 15 4 | 16 4",
         ),
         ("mqtt", 1883, "exactly-once", "mqtt.reason_code", Reverse, "1 0"),
+        ("dce_rpc", 135, "endpoints", "dcerpc.opnum", Forward, "1 3 | 3 5 | 4 4"),
+        ("dce_rpc", 135, "endpoints", "dcerpc.opnum", Reverse, "1 3 | 3 5 | 4 4"),
         ("snmp", 161, "session", "snmp.version", Forward, "0 2 | 2 2 | 4 1 | 6 2 | 7 2 | 8 2"),
         ("snmp", 161, "session", "snmp.pdu_type", Forward, "0 0 | 2 5 | 4 3 | 6 1 | 7 2 | 8 9"),
         ("rfb", 5900, "none", "rfb.sectype", Forward, "3 1"),
@@ -734,6 +736,9 @@ fn sides_are_complete_once() {
         ("rfb", 5900, "none", "1! 3! 4!", "0! 2! 5!"),
         ("tls", 443, "tls12", "!!", "!!!"),
         ("ssh", 22, "password", "!!", "!!"),
+        ("dce_rpc", 135, "endpoints", "0! 1! 2! 3! 4!", "0! 1! 2! 3! 4!"),
+        // The packets of a call are complete with the last one.
+        ("dce_rpc", 135, "big-endian", "0! 1! 2! 3!", "0! 1! 2! 3!"),
     ] {
         let mut all = talks(protocol, port).into_iter();
         let (_, talk) = all.find(|(path, _)| path.file_stem().is_some_and(|stem| stem == case)).unwrap();

@@ -444,6 +444,7 @@ impl Parser for Smb {
 impl Smb {
     fn read(&mut self, side: &mut Side, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
         if chunk.gap > 0 {
+            self.pipes.miss(chunk.direction);
             self.miss(side, chunk, out);
         }
         let mut joined = std::mem::take(&mut side.held);

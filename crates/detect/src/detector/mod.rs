@@ -39,6 +39,7 @@ use groups::{Group, Met};
 use limits::{Judged, has_counts, is_limited};
 use part::{About, Part, is_firm};
 use prepared::{Source, class_of, direction, sources};
+use program::{BYTE_ORDER, DATA_OF_CALL};
 use renumbering::Renumbering;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -54,6 +55,9 @@ const WINDOW: usize = 2_560;
 const DEPTH: u64 = 1 << 20;
 /// Bytes of a side of a stream whose protocol encrypts that are looked at.
 const DEPTH_ENCRYPTED: u64 = 16 << 10;
+
+/// What says that the numbers of a call of DCE/RPC have their least significant byte first.
+const LITTLE: (&str, &[u8]) = (BYTE_ORDER, &1_u64.to_be_bytes());
 
 /// Maximum number of programs that a flow follows at once.
 const MAX_BEHIND: usize = 64;
@@ -561,6 +565,9 @@ impl Detector {
         let Some(rule) = program.rules.get(part.rule as usize) else { return false };
         self.memory.begin(rule.rule().variables.len());
         part.tests.iter().filter_map(|test| rule.rule().buffers.get(usize::from(*test))).all(|of| {
+            if of.buffer.name == DATA_OF_CALL {
+                self.memory.set_order(messages.values().any(|value| value == LITTLE));
+            }
             let mut is_there = false;
             for name in sources(of.buffer) {
                 for (_, value) in messages.values().filter(|(known, _)| known == name) {

@@ -53,6 +53,11 @@ pub struct Program {
     follows: Option<Follows>,
 }
 
+/// The data of a call of DCE/RPC.
+pub(super) const DATA_OF_CALL: &str = "dcerpc.stub_data";
+/// The number that says how the data of a call of DCE/RPC are to be read.
+pub(super) const BYTE_ORDER: &str = "dcerpc.byte_order";
+
 /// Number of TCP.
 const TCP: u8 = 6;
 
@@ -362,6 +367,9 @@ impl Program {
         // The kind follows the name: with it the name is looked at.
         if named.contains("file.name") {
             named.insert("file.magic");
+        }
+        if named.contains(DATA_OF_CALL) {
+            named.insert(BYTE_ORDER);
         }
         emitted().filter(|buffer| named.contains(buffer.name)).collect()
     }

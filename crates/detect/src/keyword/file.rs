@@ -116,18 +116,7 @@ fn part_of(builder: &mut Builder<'_>, value: Value<'_>, name: &str, is_end: bool
     if is_end {
         bytes.insert(0, b'.');
     }
-    let content = Content {
-        bytes: bytes.into(),
-        is_negated,
-        ignores_case: true,
-        offset: None,
-        depth: None,
-        distance: None,
-        within: None,
-        is_at_start: false,
-        is_at_end: is_end,
-        fast_pattern: Default::default(),
-    };
+    let content = Content { is_negated, ignores_case: true, is_at_end: is_end, ..Content::of(bytes) };
     let of: &'static RuleBuffer =
         buffer(name).ok_or_else(|| builder.wrong("no buffer has names of files"))?;
     builder.add_apart(of, Test::Content(content))

@@ -1,6 +1,7 @@
 //! The keywords of rules: one list, from which the parser, the manual and the tests are made.
 
 mod alert;
+mod dcerpc;
 mod file;
 mod meta;
 mod packet;
@@ -30,6 +31,7 @@ pub static KEYWORDS: LazyLock<Vec<Keyword>> = LazyLock::new(|| {
         transform::keywords(),
         packet::keywords(),
         protocol::keywords(),
+        dcerpc::keywords(),
         file::keywords(),
         alert::keywords(),
         refused::keywords(),

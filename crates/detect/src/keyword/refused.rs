@@ -30,10 +30,6 @@ const ROWS: &[(&str, &[&str])] = &[
     ("Weir looks at every packet of a flow", &["bypass"]),
     ("frames of protocols are not searched", &["frame"]),
     (
-        "no parser reads calls of DCE/RPC for rules",
-        &["dcerpc.iface", "dcerpc.opnum", "dcerpc.stub_data", "dce_iface", "dce_opnum", "dce_stub_data"],
-    ),
-    (
         "no parser reads frames of HTTP/2 for rules",
         &[
             "http2.errorcode",

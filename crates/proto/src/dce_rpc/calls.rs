@@ -1,9 +1,12 @@
 //! The calls of one association, over TCP or in one pipe, each with its answer.
 
+use super::buffers::{Joined, MAX_DATA, Shown};
 use super::pdu::{Asked, Context, HEADER, MAX_CONTEXTS, Pdu, Verifier, kind, name};
 use super::{DCE_RPC, INTERFACES, PROTOCOL, names};
+use crate::early::begin_transaction;
 use crate::work::looked_at;
 use crate::{Out, Record, Span, Value, gssapi, kerberos, record, values};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use weir_wire::{Direction, Time};
 
@@ -26,6 +29,8 @@ pub(crate) struct Calls {
     /// The pipe or the port that the server names.
     address: Option<Vec<u8>>,
     waiting: VecDeque<Call>,
+    /// Number of transactions that have begun.
+    begun: u64,
     login: kerberos::Login,
 }
 
@@ -41,6 +46,8 @@ struct Call {
     /// Type of the packet; `None` if it was lost.
     kind: Option<u8>,
     number: u32,
+    /// Number of its transaction.
+    transaction: u64,
     minor: u8,
     /// Time of its last packet.
     time: Time,
@@ -48,6 +55,8 @@ struct Call {
     at: Span,
     asked: Option<Asked>,
     sent: Parts,
+    /// The data of its packets before the last one, for rules.
+    data: Joined,
     /// Interfaces that a bind asks for.
     bound: Vec<Bound>,
     /// Mechanism and level of the verifier.
@@ -81,6 +90,8 @@ struct Answer {
     kind: u8,
     time: Time,
     got: Parts,
+    /// The data of its packets before the last one, for rules.
+    data: Joined,
     context: Option<u16>,
     /// The status of a fault, or the reason of a refusal.
     fault: Option<u32>,
@@ -102,6 +113,7 @@ impl Calls {
             bound: VecDeque::new(),
             address: None,
             waiting: VecDeque::new(),
+            begun: 0,
             login: kerberos::Login::default(),
         }
     }
@@ -119,8 +131,9 @@ impl Calls {
             kind::REQUEST => self.request(&pdu, bytes, sent, out),
             kind::BIND | kind::ALTER_CONTEXT => self.bind(&pdu, bytes, sent, out),
             kind::AUTH3 => {
-                let mut call = Call::new(&pdu, sent);
+                let mut call = self.begin(&pdu, sent);
                 call.sent.is_whole = true;
+                self.show(call.transaction, None, sent, out);
                 self.emit(call, out);
             }
             kind::RESPONSE | kind::FAULT | kind::BIND_ACK | kind::BIND_NAK | kind::ALTER_CONTEXT_RESPONSE => {
@@ -147,7 +160,10 @@ impl Calls {
 
     /// Memory in bytes.
     pub fn memory(&self) -> usize {
-        let calls = self.waiting.iter().map(|call| call.bound.capacity() * size_of::<Bound>());
+        let calls = self.waiting.iter().map(|call| {
+            let answer = call.answer.as_ref().map_or(0, |answer| answer.data.memory());
+            call.bound.capacity() * size_of::<Bound>() + call.data.memory() + answer
+        });
         self.waiting.capacity() * size_of::<Call>()
             + calls.sum::<usize>()
             + self.bound.capacity() * size_of::<Bound>()
@@ -167,6 +183,13 @@ impl Calls {
         }
     }
 
+    /// Begins a call.
+    fn begin(&mut self, pdu: &Pdu<'_>, sent: Sent) -> Call {
+        let transaction = self.begun;
+        self.begun += 1;
+        Call { transaction, ..Call::new(pdu, sent) }
+    }
+
     /// Removes the last call of a kind.
     fn remove(&mut self, is_it: impl Fn(&Call) -> bool) -> Option<Call> {
         looked_at(self.waiting.len());
@@ -180,7 +203,7 @@ impl Calls {
         let is_it = |call: &Call| call.number == number && call.kind == Some(kind::REQUEST);
         let begun =
             if pdu.header.is_first() { None } else { self.remove(|call| is_it(call) && !call.sent.is_whole) };
-        let mut call = begun.unwrap_or_else(|| Call::new(pdu, sent));
+        let mut call = begun.unwrap_or_else(|| self.begin(pdu, sent));
         call.asked = call.asked.or_else(|| pdu.asked());
         if call.asked.is_none() {
             return PROTOCOL.emit_anomaly("malformed_data", sent.side, bytes, sent.time, out);
@@ -188,18 +211,33 @@ impl Calls {
         call.sent.add(pdu);
         call.time = sent.time;
         call.at.add(sent.at);
+        if out.asked().has_buffers() {
+            self.show_request(pdu, &mut call, sent, out);
+        }
         self.wait(call, sent, out);
+    }
+
+    /// Shows rules a call whose last packet this is, and keeps the data of another packet for them.
+    fn show_request(&self, pdu: &Pdu<'_>, call: &mut Call, sent: Sent, out: &mut dyn Out) {
+        let (data, room) = (pdu.after_numbers(), self.room(call.data.len(), |call| call.data.len()));
+        if !pdu.header.is_last() {
+            return call.data.add(pdu, data, room, out);
+        }
+        let data = call.data.end(pdu, data, room);
+        let shown = self.shown(pdu, call, call.asked.map(|asked| asked.context), data);
+        self.show(call.transaction, Some(shown), sent, out);
     }
 
     /// Takes a bind, or a change of contexts.
     fn bind(&mut self, pdu: &Pdu<'_>, bytes: &[u8], sent: Sent, out: &mut dyn Out) {
-        let mut call = Call::new(pdu, sent);
+        let mut call = self.begin(pdu, sent);
         call.bound = pdu.contexts().map(|context| Bound { context, outcome: None }).collect();
         if call.bound.len() < pdu.announced_contexts().clamp(1, MAX_CONTEXTS) {
             PROTOCOL.emit_anomaly("malformed_data", sent.side, bytes, sent.time, out);
         }
         call.sent.is_whole = true;
         self.learn(&call.bound);
+        self.show(call.transaction, None, sent, out);
         self.wait(call, sent, out);
     }
 
@@ -213,6 +251,12 @@ impl Calls {
             }
             self.bound.push_back(*new);
         }
+    }
+
+    /// The interface of a number.
+    fn bound(&self, number: u16) -> Option<&Bound> {
+        looked_at(self.bound.len());
+        self.bound.iter().find(|bound| bound.context.number == number)
     }
 
     /// Keeps a call until its answer. One of equal number and kind has got its answer, which was lost.
@@ -243,12 +287,13 @@ impl Calls {
         };
         let asked = self.remove(is_asked);
         let mut call = asked
-            .unwrap_or_else(|| Call { kind: None, ..Call::new(pdu, Sent { at: Span::default(), ..sent }) });
+            .unwrap_or_else(|| Call { kind: None, ..self.begin(pdu, Sent { at: Span::default(), ..sent }) });
         call.at.add(sent.at);
         let mut answer = call.answer.take().unwrap_or(Answer {
             kind: header.kind,
             time: sent.time,
             got: Parts::default(),
+            data: Joined::default(),
             context: None,
             fault: None,
         });
@@ -275,8 +320,82 @@ impl Calls {
             }
         }
         let is_whole = answer.got.is_whole;
+        if out.asked().has_buffers() {
+            self.show_answer(pdu, &call, &mut answer, sent, out);
+        }
         call.answer = Some(answer);
         if is_whole { self.emit(call, out) } else { self.wait(call, sent, out) }
+    }
+
+    /// Shows rules an answer whose last packet this is, and keeps the data of another packet for them.
+    fn show_answer(&self, pdu: &Pdu<'_>, call: &Call, answer: &mut Answer, sent: Sent, out: &mut dyn Out) {
+        if pdu.header.kind != kind::RESPONSE {
+            return self.show(call.transaction, None, sent, out);
+        }
+        let data = match self.carrier {
+            Carrier::Tcp => pdu.after_header(),
+            Carrier::Pipe => pdu.after_numbers(),
+        };
+        let held = |call: &Call| call.answer.as_ref().map_or(0, |answer| answer.data.len());
+        let room = self.room(answer.data.len(), held);
+        if !pdu.header.is_last() {
+            return answer.data.add(pdu, data, room, out);
+        }
+        let context = call.asked.map(|asked| asked.context).or(answer.context);
+        let data = answer.data.end(pdu, data, room);
+        let shown = self.shown(pdu, call, context, data);
+        self.show(call.transaction, Some(shown), sent, out);
+    }
+
+    /// What rules see of a call or response.
+    fn shown<'a>(
+        &self,
+        pdu: &Pdu<'_>,
+        call: &Call,
+        context: Option<u16>,
+        data: Option<Cow<'a, [u8]>>,
+    ) -> Shown<'a> {
+        let bound = context.and_then(|context| self.bound(context));
+        Shown {
+            interface: bound.filter(|bound| !bound.is_rejected()).map(|bound| bound.context),
+            operation: call.asked.map(|asked| asked.operation),
+            is_little: pdu.header.is_little,
+            data,
+        }
+    }
+
+    /// How many bytes of data calls of a side may still keep, of which this call has `own`, and each other one those of `held`.
+    fn room(&self, own: usize, held: impl Fn(&Call) -> usize) -> usize {
+        looked_at(self.waiting.len());
+        MAX_DATA.saturating_sub(own + self.waiting.iter().map(held).sum::<usize>())
+    }
+
+    /// Shows rules what a side has sent whole. In a pipe the messages that carry it are the transactions.
+    fn show(&self, transaction: u64, shown: Option<Shown<'_>>, sent: Sent, out: &mut dyn Out) {
+        if !out.asked().has_buffers() {
+            return;
+        }
+        if self.carrier == Carrier::Tcp {
+            begin_transaction(sent.side, transaction, out);
+        }
+        if let Some(shown) = shown {
+            shown.emit(sent.side, out);
+        }
+        if self.carrier == Carrier::Tcp {
+            out.side_is_complete(sent.side);
+        }
+    }
+
+    /// Takes note that bytes of a side are missing: the data of its incomplete calls are not whole.
+    pub fn miss(&mut self, side: Direction) {
+        looked_at(self.waiting.len());
+        for call in &mut self.waiting {
+            match (side, &mut call.answer) {
+                (Direction::Forward, _) => call.data.forget(),
+                (Direction::Reverse, Some(answer)) => answer.data.forget(),
+                (Direction::Reverse, None) => {}
+            }
+        }
     }
 
     /// Takes what an acknowledgement says of the interfaces that were asked for.
@@ -302,10 +421,7 @@ impl Calls {
         let is_call = call.asked.is_some() || answer.is_some_and(|answer| answer.kind == kind::RESPONSE);
         let number = call.asked.map(|asked| asked.context);
         let number = number.or_else(|| answer.and_then(|answer| answer.context)).filter(|_| is_call);
-        let bound = number.and_then(|number| {
-            looked_at(self.bound.len());
-            self.bound.iter().find(|bound| bound.context.number == number)
-        });
+        let bound = number.and_then(|number| self.bound(number));
         let interfaces =
             if call.bound.is_empty() { bound.map(std::slice::from_ref) } else { Some(&*call.bound) };
         let first = interfaces.and_then(|interfaces| interfaces.first());
@@ -359,11 +475,13 @@ impl Call {
         Self {
             kind: Some(pdu.header.kind),
             number: pdu.header.call,
+            transaction: 0,
             minor: pdu.header.minor,
             time: sent.time,
             at: sent.at,
             asked: None,
             sent: Parts::default(),
+            data: Joined::default(),
             bound: Vec::new(),
             security: pdu.verifier.map(|verifier| [verifier.kind, verifier.level]),
             answer: None,
@@ -372,6 +490,11 @@ impl Call {
 }
 
 impl Bound {
+    /// Whether the server has rejected it.
+    fn is_rejected(&self) -> bool {
+        self.outcome.is_some_and(|[result, _]| result != 0)
+    }
+
     fn row(&self) -> Vec<Value<'static>> {
         let [high, low] = self.context.version;
         let [result, reason] = self.outcome.map_or([None; 2], |outcome| outcome.map(Some));

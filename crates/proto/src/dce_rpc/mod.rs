@@ -3,6 +3,7 @@
 //! A row has a call with its answer. Calls are joined from their packets by number; after a gap the next packet is found by its
 //! header.
 
+mod buffers;
 mod calls;
 mod names;
 pub(crate) mod pdu;
@@ -26,7 +27,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(DceRpc::default()),
     tables: &[&DCE_RPC],
-    buffers: &[],
+    buffers: &[&buffers::IFACE, &buffers::OPNUM, &buffers::BYTE_ORDER, &buffers::STUB_DATA],
 };
 
 pub(crate) static DCE_RPC: Table = Table {
@@ -257,6 +258,9 @@ impl Reads for State {
 
 impl Parser for DceRpc {
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> Step {
+        if chunk.gap > 0 {
+            self.state.0.miss(chunk.direction);
+        }
         self.sides.read(chunk, out, &mut self.state)
     }
 

@@ -104,7 +104,8 @@ pub(crate) struct Header {
     /// Type of the packet: see [`kind`].
     pub kind: u8,
     flags: u8,
-    is_little: bool,
+    /// Whether the least significant byte of a number comes first.
+    pub is_little: bool,
     /// Length of the packet in bytes.
     pub length: usize,
     /// Length of the verifier's token in bytes; 0 without a verifier.
@@ -179,6 +180,8 @@ fn shortest(kind: u8) -> usize {
 /// A packet, or its beginning.
 pub(crate) struct Pdu<'a> {
     pub header: Header,
+    /// What follows the header.
+    all: &'a [u8],
     /// What follows the header, without the verifier.
     body: Numbers<'a>,
     /// The verifier, if all of it is here.
@@ -237,7 +240,7 @@ impl<'a> Pdu<'a> {
             }
             _ => None,
         };
-        Some(Self { header, body: Numbers { bytes: body, is_little: header.is_little }, verifier })
+        Some(Self { header, all, body: Numbers { bytes: body, is_little: header.is_little }, verifier })
     }
 
     /// What a request says (C706, 12.6.4.9).
@@ -257,6 +260,16 @@ impl<'a> Pdu<'a> {
         let verifier = if self.header.token > 0 { self.header.token + VERIFIER } else { 0 };
         let padding = self.verifier.map_or(0, |verifier| verifier.padding);
         self.header.length.saturating_sub(HEADER + 8 + object + verifier + padding)
+    }
+
+    /// What follows the numbers of a call or response, with an identifier of an object, padding and verifier.
+    pub fn after_numbers(&self) -> &'a [u8] {
+        self.all.get(8..).unwrap_or_default()
+    }
+
+    /// What follows the header, with the numbers of a call or response.
+    pub fn after_header(&self) -> &'a [u8] {
+        self.all
     }
 
     /// The status of a fault (C706, 12.6.4.7).

@@ -4,6 +4,7 @@ use super::{Fid, RELATED, Smb};
 use crate::dce_rpc::pdu::{HEADER, Header, may_begin};
 use crate::dce_rpc::{self, Calls, Carrier, Sent};
 use crate::frames::{Frames, Size};
+use crate::work::looked_at;
 use crate::{Out, Span};
 use std::collections::BTreeMap;
 use weir_wire::Direction;
@@ -91,7 +92,14 @@ impl Pipes {
         }
         if is_cut {
             side.forget();
+            calls.miss(sent.side);
         }
+    }
+
+    /// Takes note that messages of a side are missing.
+    pub fn miss(&mut self, side: Direction) {
+        looked_at(self.0.len());
+        self.0.values_mut().for_each(|pipe| pipe.calls.miss(side));
     }
 
     /// Emits the calls without an answer of a pipe that is closed.
