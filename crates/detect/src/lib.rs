@@ -35,6 +35,7 @@ mod condition;
 mod config;
 mod content;
 mod detector;
+mod entropy;
 mod event;
 mod fault;
 mod finder;
@@ -73,6 +74,7 @@ pub use detector::{
     Anomaly, Detector, DetectorStats, FlowState, Match, MatchedIn, Moment, Program, ProgramRule, Seen,
     SharedState, Turn,
 };
+pub use entropy::{Entropy, EntropyTest};
 pub use event::{EVENTS, EventOf, EventRow, event};
 pub use fault::{Fault, FaultKind};
 pub use header::{Action, Endpoint, Header, Way};

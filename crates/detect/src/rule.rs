@@ -3,6 +3,7 @@
 use crate::buffer::RuleBuffer;
 use crate::condition::{Condition, TlsState, TlsVersion};
 use crate::content::Content;
+use crate::entropy::Entropy;
 use crate::header::Header;
 use crate::numbers::NumberTest;
 use crate::numeric::{ByteExtract, ByteJump, ByteMath, ByteTest, IsDataAt};
@@ -103,6 +104,8 @@ pub enum Test {
     Number(NumberTest),
     /// The number that the buffer has is one of these.
     AnyOf(Ranges<u16>),
+    /// The entropy of the buffer.
+    Entropy(Entropy),
     /// The version of TLS that the buffer has: any of these, each negated or not.
     TlsVersion(Vec<(TlsVersion, bool)>),
     /// The state of a TLS handshake that the buffer's message begins: any of these, each negated or not.
@@ -163,6 +166,7 @@ impl Test {
             Self::Size(_)
             | Self::Number(_)
             | Self::AnyOf(_)
+            | Self::Entropy(_)
             | Self::TlsVersion(_)
             | Self::TlsState(_)
             | Self::Dataset(_)

@@ -168,6 +168,7 @@ impl Search<'_> {
                 .number()
                 .and_then(|number| u16::try_from(number).ok())
                 .is_some_and(|number| numbers.has(number)),
+            Test::Entropy(test) => test.passes(self.bytes),
             Test::TlsVersion(versions) => self.number().is_some_and(|number| {
                 versions.iter().any(|(version, is_negated)| (u64::from(version.0) == number) != *is_negated)
             }),

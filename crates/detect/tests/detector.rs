@@ -1448,6 +1448,40 @@ fn numbers_in_calls_have_the_order_of_the_call() {
     }
 }
 
+#[test]
+fn the_entropy_of_a_buffer() {
+    let found = |test: &str, body: &[u8]| {
+        let rule = format!("alert http any any -> any any (http.request_body; {test} sid:1;)");
+        let mut watch = Watch::new(&rule).named("http");
+        watch.buffer("http.request_body", Forward, body).buffer("http.request_body", Forward, b"");
+        watch.complete(Forward).matches().len()
+    };
+    for (test, expected) in [
+        ("entropy:value > 1.9;", 1),
+        ("entropy:value > 2;", 0),
+        ("entropy:value >= 2;", 1),
+        ("entropy:value = 2;", 1),
+        ("entropy:value 1-2;", 0),
+        ("entropy:value 1-2.1;", 1),
+        ("entropy:bytes 2, value = 1;", 1),
+        ("entropy:bytes 4, offset 1, value > 0;", 0),
+        ("entropy:bytes 3, offset 1, value > 1.58;", 1),
+        ("content:\"c\"; entropy:value = 2;", 1),
+        ("content:\"e\"; entropy:value = 2;", 0),
+    ] {
+        assert_eq!(found(test, b"abcd"), expected, "{test}");
+    }
+    assert_eq!(found("entropy:value < 1;", b"aaaa"), 1);
+}
+
+#[test]
+fn the_entropy_of_a_packet() {
+    let rule = "alert udp any any -> any any (entropy:value >= 3; sid:1;)";
+    let mut watch = Watch::new(rule).over(17);
+    watch.packet(Forward, &udp(b"abcdefgh")).packet(Forward, &udp(b"abcdefgg"));
+    assert_eq!(watch.sids(), [1]);
+}
+
 /// A content with its modifiers.
 fn content() -> impl Strategy<Value = String> {
     let place = prop_oneof![

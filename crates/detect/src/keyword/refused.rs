@@ -99,7 +99,6 @@ const ROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("captures of expressions are not kept", &["flowvar", "pktvar", "hostvar"]),
-    ("the entropy of a buffer is not computed", &["entropy"]),
     (
         "flags of MQTT are not read for rules",
         &["mqtt.flags", "mqtt.connect.flags", "mqtt.connack.session_present"],

@@ -5,6 +5,7 @@ use crate::buffer::{RuleBuffer, buffer};
 use crate::builder::{Builder, no_value};
 use crate::condition::Condition;
 use crate::content::{Amount, Content, FastPattern};
+use crate::entropy::Entropy;
 use crate::fault::Fault;
 use crate::numbers::NumberTest;
 use crate::numeric::{ByteExtract, ByteJump, ByteMath, ByteTest, IsDataAt, amount};
@@ -217,6 +218,21 @@ pub(super) fn keywords() -> Vec<Keyword> {
             &["base64_decode:bytes 8,offset 2,relative; base64_data; content:\"a\";", "base64_decode;"],
             &["base64_decode:x 1;"],
             base64_decode,
+        ),
+        search(
+            "entropy",
+            "[bytes NUMBER,][offset NUMBER,]value [<|>|<=|>=|=|!=]NUMBER|FROM-TO",
+            "The entropy of the buffer in bits for each byte, 0 to 8.",
+            &[
+                "file.data; entropy:value > 4;",
+                "entropy:bytes 100, offset 10, value >= 7.5;",
+                "file.data; entropy:value !4-5;",
+            ],
+            &["entropy;", "entropy:value > 9;", "entropy:bytes 10;", "entropy:x, value 1;"],
+            |builder, value| {
+                let test = Entropy::parse(value)?;
+                builder.add_test(Test::Entropy(test))
+            },
         ),
         search(
             "asn1",
