@@ -311,6 +311,7 @@ pub static BUFFERS: &[RuleBuffer] = &[
     // SNMP, MQTT, Kerberos, LDAP and the rest.
     RuleBuffer::of("snmp.community", SNMP, Both, "Community."),
     RuleBuffer::of("snmp.usm", SNMP, Both, "User of SNMPv3."),
+    RuleBuffer::of("snmp.trap_address", SNMP, Both, "Address of the agent of a trap of SNMPv1, as text."),
     RuleBuffer::of("snmp.trap_oid", SNMP, Both, "Object identifier of a trap of SNMPv1."),
     RuleBuffer::of("mqtt.connect.clientid", MQTT, ToServer, "Client identifier."),
     RuleBuffer::of("mqtt.connect.username", MQTT, ToServer, "User name."),

@@ -399,6 +399,9 @@ const MQTT_TYPES: &[(&str, u64)] = &[
     ("auth", 15),
 ];
 
+/// Words for whether something is.
+const YES_NO: &[(&str, u64)] = &[("no", 0), ("false", 0), ("off", 0), ("yes", 1), ("true", 1), ("on", 1)];
+
 /// The operations of LDAP (RFC 4511, section 4).
 const LDAP_OPERATIONS: &[(&str, u64)] = &[
     ("bind_request", 0),
@@ -475,6 +478,7 @@ pub static NUMBERS: &[NumberRow] = &[
             ("report", 8),
         ],
     ),
+    number("krb5.err_code", &["kerberos"], 0xffff_ffff, "Code of an error.", &[]).old(&["krb5_err_code"]),
     number("krb5.msg_type", &["kerberos"], 255, "Type of a message.", &[]).old(&["krb5_msg_type"]),
     number("ntp.version", &["ntp"], 7, "Version.", &[]),
     number(
@@ -493,6 +497,13 @@ pub static NUMBERS: &[NumberRow] = &[
         ],
     ),
     number("ntp.stratum", &["ntp"], 255, "Distance from the reference clock.", &[]),
+    number(
+        "mqtt.connack.session_present",
+        &["mqtt"],
+        1,
+        "Whether CONNACK says that the session is known.",
+        YES_NO,
+    ),
     number("mqtt.type", &["mqtt"], 15, "Type of a message.", MQTT_TYPES),
     number("mqtt.protocol_version", &["mqtt"], 255, "Version.", &[]),
     number("mqtt.qos", &["mqtt"], 2, "Quality of service of a message.", &[]),
@@ -520,10 +531,20 @@ pub static NUMBERS: &[NumberRow] = &[
             ("pong", 10),
         ],
     ),
+    number("websocket.mask", &["websocket"], 0xffff_ffff, "Masking key of a frame.", &[]),
+    number("smb.version", &["smb"], 255, "Version of a command: 1, or 2 for 2 and 3.", &[]),
     number("ldap.request.operation", &["ldap"], 25, "Operation of a request.", LDAP_OPERATIONS),
     number("ldap.responses.operation", &["ldap"], 25, "Operation of a response.", LDAP_OPERATIONS),
     number("ldap.responses.count", &["ldap"], 0xffff_ffff, "Number of responses.", &[]),
     number("ldap.responses.result_code", &["ldap"], 0xffff_ffff, "Result of a response.", &[]),
+    number(
+        "ftp.mode",
+        &["ftp"],
+        1,
+        "Who opens a data connection: the server if active.",
+        &[("passive", 0), ("active", 1)],
+    ),
+    number("ftp.reply_received", &["ftp"], 1, "Whether a command got its last reply.", YES_NO),
     number("ftp.dynamic_port", &["ftp"], 0xffff, "Port of a data connection.", &[]),
     number("dhcp.leasetime", &["dhcp"], 0xffff_ffff_ffff, "Seconds of a lease.", &[]),
     number("dhcp.rebinding_time", &["dhcp"], 0xffff_ffff_ffff, "Seconds before a lease is bound again.", &[]),

@@ -1482,6 +1482,64 @@ fn the_entropy_of_a_packet() {
     assert_eq!(watch.sids(), [1]);
 }
 
+/// How often a rule of a protocol matches a message of the client with a number, and one of the server with it.
+fn numbered(protocol: &str, options: &str, buffer: &str, number: u64) -> usize {
+    let rule = format!("alert {protocol} any any -> any any ({options} sid:1;)");
+    let named = if protocol == "krb5" { "kerberos" } else { protocol };
+    let mut watch = Watch::new(&rule).named(named);
+    watch.counted(Forward, &[(buffer, number)], &[]).counted(Reverse, &[(buffer, number)], &[]);
+    watch.matches().len()
+}
+
+#[test]
+fn numbers_and_flags_of_protocols() {
+    for (protocol, buffer, options, hits, misses) in [
+        ("smb", "smb.version", "smb.version:2;", 2, 1),
+        ("ftp", "ftp.mode", "ftp.mode:active;", 1, 0),
+        ("ftp", "ftp.mode", "ftp.mode:passive;", 0, 1),
+        ("ftp", "ftp.reply_received", "ftp.reply_received:on;", 1, 0),
+        ("ftp", "ftp.reply_received", "ftp.reply_received:no;", 0, 1),
+        ("mqtt", "mqtt.connack.session_present", "mqtt.connack.session_present:yes;", 1, 0),
+        ("mqtt", "mqtt.flags", "mqtt.flags:retain;", 1, 8),
+        ("mqtt", "mqtt.flags", "mqtt.flags:retain;", 9, 0),
+        ("mqtt", "mqtt.flags", "mqtt.flags:!retain,dup;", 8, 9),
+        ("mqtt", "mqtt.flags", "mqtt.flags:!retain,!dup;", 0, 1),
+        ("mqtt", "mqtt.flags", "mqtt.flags:>7;", 8, 7),
+        ("websocket", "websocket.mask", "websocket.mask:>4;", 5, 4),
+        ("websocket", "websocket.flags", "websocket.flags:fin,!comp;", 0x80, 0xc0),
+        ("websocket", "websocket.flags", "websocket.flags:fin,!comp;", 0xb0, 0),
+        ("krb5", "krb5.err_code", "krb5_err_code:25;", 25, 24),
+        ("krb5", "krb5.err_code", "krb5_err_code:!25;", 24, 25),
+    ] {
+        assert_eq!(numbered(protocol, options, buffer, hits), 2, "{options} {hits}");
+        assert_eq!(numbered(protocol, options, buffer, misses), 0, "{options} {misses}");
+    }
+    // These are of one side.
+    for (protocol, buffer, options, hits, misses) in [
+        ("mqtt", "mqtt.connect.flags", "mqtt.connect.flags:username,password,clean_session;", 0xc2, 0x82),
+        ("mqtt", "mqtt.connect.flags", "mqtt.connect.flags:username,!will;", 0x80, 0x84),
+        ("krb5", "krb5.weak_encryption", "krb5.weak_encryption;", 1, 0),
+        ("krb5", "krb5.ticket_encryption", "krb5.ticket_encryption:weak;", 24, 25),
+        ("krb5", "krb5.ticket_encryption", "krb5.ticket_encryption:weak;", 7, 8),
+        ("krb5", "krb5.ticket_encryption", "krb5.ticket_encryption:!weak;", 18, 23),
+        ("krb5", "krb5.ticket_encryption", "krb5.ticket_encryption:rc4-hmac,18;", 18, 17),
+        ("krb5", "krb5.ticket_encryption", "krb5.ticket_encryption:RC4-HMAC;", 23, 24),
+        ("krb5", "krb5.ticket_encryption", "krb5.ticket_encryption:-1;", 0xffff, 0xfffe),
+    ] {
+        assert_eq!(numbered(protocol, options, buffer, hits), 1, "{options} {hits}");
+        assert_eq!(numbered(protocol, options, buffer, misses), 0, "{options} {misses}");
+    }
+}
+
+#[test]
+fn the_address_of_a_trap() {
+    let rule = r#"alert snmp any any -> any any (snmp.trap_address; content:"192.0.2.1"; bsize:9; sid:1;)"#;
+    let mut watch = Watch::new(rule).over(17).named("snmp");
+    watch.message(Forward, &[("snmp.trap_address", "192.0.2.1")]);
+    watch.transaction(Forward, 1).message(Forward, &[("snmp.trap_address", "192.0.2.10")]);
+    assert_eq!(watch.matches().len(), 1);
+}
+
 /// A content with its modifiers.
 fn content() -> impl Strategy<Value = String> {
     let place = prop_oneof![

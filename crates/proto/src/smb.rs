@@ -38,9 +38,11 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
         _ => Box::new(Smb::new(setup)),
     },
     tables: &[&SMB, &SMB_FILES, &SMB_MAPPING],
-    buffers: &[&NAMED_PIPE, &SHARE],
+    buffers: &[&NAMED_PIPE, &SHARE, &VERSION],
 };
 
+static VERSION: Buffer =
+    Buffer::number("smb.version", "Version of a command, and of its response: 1, or 2 for 2 and 3.");
 static NAMED_PIPE: Buffer =
     Buffer::whole("smb.named_pipe", "Path of the share of pipes (IPC$) that a client connects to, in UTF-8.");
 static SHARE: Buffer = Buffer::whole(

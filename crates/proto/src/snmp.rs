@@ -21,11 +21,15 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Snmp::default()),
     tables: &[&SNMP, &MESSAGE],
-    buffers: &[&COMMUNITY, &USM, &VERSION, &PDU_TYPE],
+    buffers: &[&COMMUNITY, &USM, &TRAP_OID, &TRAP_ADDRESS, &VERSION, &PDU_TYPE],
 };
 
 static COMMUNITY: Buffer = Buffer::whole("snmp.community", "Community string (versions 1 and 2c).");
 static USM: Buffer = Buffer::whole("snmp.usm", "User name of the security model (version 3).");
+static TRAP_OID: Buffer =
+    Buffer::whole("snmp.trap_oid", "Enterprise of a trap of version 1: 1.3.6.1.4.1.311.");
+static TRAP_ADDRESS: Buffer =
+    Buffer::whole("snmp.trap_address", "Address of the agent of a trap of version 1, as text.");
 static VERSION: Buffer = Buffer::number("snmp.version", "Version of a message: 1, 2 (2c) or 3.");
 static PDU_TYPE: Buffer =
     Buffer::number("snmp.pdu_type", "Type of the PDU: 0 to 8; none if it is encrypted.");
@@ -430,6 +434,12 @@ impl Parser for Snmp {
         for (buffer, text) in [(&COMMUNITY, message.community), (&USM, message.user)] {
             if let Some(text) = text {
                 out.emit(buffer, direction, text);
+            }
+        }
+        if let Some((oid, address, _)) = &message.trap {
+            out.emit(&TRAP_OID, direction, oid.as_bytes());
+            if let Some(address) = address.filter(|_| out.asked().has(&TRAP_ADDRESS)) {
+                out.buffer(&TRAP_ADDRESS, direction, address.to_string().as_bytes());
             }
         }
         out.emit_number(&VERSION, direction, message.named_version().into());

@@ -23,12 +23,18 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe: |_: &Heads<'_>| Probe::Reject,
     parser: |_| Box::new(Websocket::default()),
     tables: &[&FRAMES],
-    buffers: &[&PAYLOAD, &OPCODE],
+    buffers: &[&PAYLOAD, &OPCODE, &MASK, &FLAGS],
 };
 
 static OPCODE: Buffer = Buffer::number(
     "websocket.opcode",
     "Kind of a message, which its first frame states, or of a control frame.",
+);
+static MASK: Buffer =
+    Buffer::number("websocket.mask", "Masking key of a control frame, or of the last frame of a message.");
+static FLAGS: Buffer = Buffer::number(
+    "websocket.flags",
+    "Flags of a control frame, or of the last frame of a message: 128 for FIN, 64 for RSV1 (compressed).",
 );
 static PAYLOAD: Buffer = Buffer::whole(
     "websocket.payload",
@@ -275,6 +281,10 @@ impl Side {
             *messages += 1;
             let opcode = if frame.is_control() { Some(frame.first & 15) } else { self.opcode.take() };
             out.emit_number(&OPCODE, direction, opcode.unwrap_or(frame.first & 15).into());
+            out.emit_number(&FLAGS, direction, (frame.first & 0xf0).into());
+            if let Some(mask) = frame.mask {
+                out.emit_number(&MASK, direction, u32::from_be_bytes(mask).into());
+            }
         }
         if frame.is_control() {
             if !frame.payload.is_empty() {
@@ -412,13 +422,14 @@ mod tests {
                 let chunk = Chunk { time: Time(0), direction: Direction::Reverse, gap: 0, data: piece };
                 parser.chunk(&chunk, &mut out);
             }
-            let of = |number: bool| {
-                let found = out.buffers.iter().filter(move |(buffer, ..)| buffer.is_number == number);
+            let of = |wanted: &'static Buffer| {
+                let found = out.buffers.iter().filter(move |(buffer, ..)| *buffer == wanted);
                 found.map(|(_, _, bytes)| bytes.as_slice()).collect::<Vec<_>>()
             };
-            let payloads = of(false);
-            // The kind of a message is that of its first frame.
-            assert_eq!(of(true), [9_u64, 1, 2, 10].map(u64::to_be_bytes), "in pieces of {size}");
+            let payloads = of(&PAYLOAD);
+            // The kind of a message is that of its first frame, its flags are those of the last one.
+            assert_eq!(of(&OPCODE), [9_u64, 1, 2, 10].map(u64::to_be_bytes), "in pieces of {size}");
+            assert_eq!(of(&FLAGS), [0x80_u64; 4].map(u64::to_be_bytes), "in pieces of {size}");
             let joined = [b"one and ", &[b'a'; 300][..]].concat();
             let cut = vec![b'x'; MAX_MESSAGE];
             assert_eq!(payloads, [b"ping", joined.as_slice(), &cut], "in pieces of {size}");

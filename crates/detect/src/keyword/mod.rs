@@ -3,6 +3,8 @@
 mod alert;
 mod dcerpc;
 mod file;
+mod flags;
+mod kerberos;
 mod meta;
 mod packet;
 mod protocol;
@@ -32,6 +34,8 @@ pub static KEYWORDS: LazyLock<Vec<Keyword>> = LazyLock::new(|| {
         packet::keywords(),
         protocol::keywords(),
         dcerpc::keywords(),
+        flags::keywords(),
+        kerberos::keywords(),
         file::keywords(),
         alert::keywords(),
         refused::keywords(),

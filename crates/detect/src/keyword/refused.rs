@@ -99,19 +99,7 @@ const ROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("captures of expressions are not kept", &["flowvar", "pktvar", "hostvar"]),
-    (
-        "flags of MQTT are not read for rules",
-        &["mqtt.flags", "mqtt.connect.flags", "mqtt.connack.session_present"],
-    ),
-    (
-        "Kerberos errors and tickets are not read for rules",
-        &["krb5_err_code", "krb5.weak_encryption", "krb5.ticket_encryption"],
-    ),
-    ("the dialect of SMB is not read for rules", &["smb.version"]),
-    ("traps of SNMP are not read for rules", &["snmp.trap_address"]),
-    ("the modes of FTP are not read for rules", &["ftp.mode", "ftp.reply_received"]),
     ("handshakes of QUIC are hashed as JA3 and JA4 alone", &["quic.cyu.hash", "quic.cyu.string"]),
-    ("frames of WebSocket have no mask and flags here", &["websocket.mask", "websocket.flags"]),
     (
         "tags of VLANs are not tested by rules; an expression of pcap-filter tests them",
         &["vlan.id", "vlan.layers"],

@@ -29,7 +29,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Ftp::new(setup)),
     tables: &[&FTP, &COMMANDS, &tables::DATA],
-    buffers: &[&COMMAND, &COMMAND_DATA, &REPLY, &COMPLETION_CODE, &DYNAMIC_PORT],
+    buffers: &[&COMMAND, &COMMAND_DATA, &REPLY, &COMPLETION_CODE, &DYNAMIC_PORT, &MODE, &REPLY_RECEIVED],
 };
 
 static COMMAND: Buffer =
@@ -37,6 +37,14 @@ static COMMAND: Buffer =
 static DYNAMIC_PORT: Buffer = Buffer::number(
     "ftp.dynamic_port",
     "Port of a data connection in PORT, EPRT, or a reply to PASV or EPSV.",
+);
+static MODE: Buffer = Buffer::number(
+    "ftp.mode",
+    "Who opens a data connection by a command and its reply: 1 the server (PORT, EPRT), 0 the client (PASV, EPSV).",
+);
+static REPLY_RECEIVED: Buffer = Buffer::number(
+    "ftp.reply_received",
+    "Whether a command got its last reply: 1 with it; 0 at the end of the flow, or when too many commands wait.",
 );
 static COMMAND_DATA: Buffer =
     Buffer::whole("ftp.command_data", "Argument of a command of a client, without the blanks around it.");
@@ -261,6 +269,11 @@ impl Ftp {
         if let Some(done) = self.done.take() {
             self.emit(&done, out);
         }
+        for command in &self.waiting {
+            begin_transaction(Direction::Reverse, command.number, out);
+            out.emit_number(&REPLY_RECEIVED, Direction::Reverse, 0);
+            out.side_is_complete(Direction::Reverse);
+        }
         for command in std::mem::take(&mut self.waiting).into_iter().chain(self.greeting.take()) {
             self.emit_command(&command, time, out);
             self.emit(&command, out);
@@ -363,6 +376,7 @@ impl Ftp {
             early!(out, COMMANDS, command = &command.name, argument = argument);
         }
         out.emit(&COMMAND, Direction::Forward, &command.name);
+        hand_on_mode(&command.name, Direction::Forward, out);
         if !command.argument.is_empty() {
             out.emit(&COMMAND_DATA, Direction::Forward, &command.argument);
         }
@@ -584,6 +598,8 @@ impl Ftp {
             }
             _ => {}
         }
+        hand_on_mode(&command.name, Direction::Reverse, out);
+        out.emit_number(&REPLY_RECEIVED, Direction::Reverse, 1);
         out.side_is_complete(Direction::Reverse);
         self.emit_command(&command, time, out);
         // Servers of drafts before RFC 4217 answer AUTH SSL with 334.
@@ -684,6 +700,15 @@ impl Command {
             self.replies_cut = true;
         }
         self.last = Some((number, text.to_vec()));
+    }
+}
+
+/// Hands on who opens the data connection that a command is about, if it is about one.
+fn hand_on_mode(command: &[u8], side: Direction, out: &mut dyn Out) {
+    match command {
+        b"PORT" | b"EPRT" => out.emit_number(&MODE, side, 1),
+        b"PASV" | b"EPSV" => out.emit_number(&MODE, side, 0),
+        _ => {}
     }
 }
 
@@ -836,6 +861,20 @@ mod tests {
     fn column(emitted: &Collected, table: &'static Table, name: &str) -> Vec<Value<'static>> {
         let rows = emitted.records.iter().filter(|record| *record.table == *table);
         rows.map(|record| record.get(name).clone().into_owned()).collect()
+    }
+
+    #[test]
+    fn a_command_without_its_last_reply_got_none() {
+        let (_, mut talk) = talks("ftp", 21).pop().unwrap();
+        let turns = [
+            (Direction::Reverse, "220 ready\r\n"),
+            (Direction::Forward, "USER a\r\n"),
+            (Direction::Reverse, "331 password\r\n"),
+            (Direction::Forward, "PASS b\r\n"),
+        ];
+        talk.turns = turns.map(|(side, line)| Turn::Data(side, line.into())).into();
+        let found = talk.asked(|data| vec![data.to_vec()]).numbered("ftp.reply_received", Direction::Reverse);
+        assert_eq!(found, [(1, "1".to_owned()), (2, "0".to_owned())]);
     }
 
     #[test]

@@ -24,12 +24,22 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Kerberos { is_stream: setup.ip_proto == TCP, ..Kerberos::default() }),
     tables: &[&KERBEROS],
-    buffers: &[&MESSAGE_TYPE],
+    buffers: &[&MESSAGE_TYPE, &ERROR_CODE, &WEAK_ENCRYPTION, &TICKET_ENCRYPTION],
 };
 
 static MESSAGE_TYPE: Buffer = Buffer::number(
     "krb5.msg_type",
     "Type of a message: 10 and 12 are requests, 11 and 13 replies, 30 errors.",
+);
+
+static ERROR_CODE: Buffer = Buffer::number("krb5.err_code", "Code of an error (RFC 4120, 7.5.9).");
+static WEAK_ENCRYPTION: Buffer = Buffer::number(
+    "krb5.weak_encryption",
+    "Whether the encryption type of a reply is deprecated (RFC 6649, RFC 8429): 1, else 0.",
+);
+static TICKET_ENCRYPTION: Buffer = Buffer::number(
+    "krb5.ticket_encryption",
+    "Encryption type of the ticket in a reply; of a number below zero its 16 bits.",
 );
 
 static KERBEROS: Table = Table {
@@ -76,6 +86,22 @@ static KERBEROS: Table = Table {
             .eve("krb5.failed_request"),
     ],
 };
+
+impl Message {
+    /// Shows rules the error or the encryption of a reply.
+    fn show(&self, side: Direction, out: &mut dyn Out) {
+        if let Some(code) = self.error.and_then(|code| u64::try_from(code).ok()) {
+            out.emit_number(&ERROR_CODE, side, code);
+        }
+        if let Some(encryption) = self.encryption {
+            out.emit_number(&WEAK_ENCRYPTION, side, words::is_weak(encryption).into());
+        }
+        let ticket = self.ticket.filter(|_| self.kind != kind::AP_REQUEST);
+        if let Some(number) = ticket.and_then(|number| i16::try_from(number).ok()) {
+            out.emit_number(&TICKET_ENCRYPTION, side, (number as u16).into());
+        }
+    }
+}
 
 /// The type of the exchange between a client and a service.
 const BETWEEN: &str = "AP";
@@ -288,6 +314,7 @@ impl State {
         begin_transaction(chunk.direction, self.messages, out);
         self.messages += 1;
         out.emit_number(&MESSAGE_TYPE, chunk.direction, message.kind.into());
+        message.show(chunk.direction, out);
         out.side_is_complete(chunk.direction);
         match message.kind {
             kind::AS_REQUEST | kind::TGS_REQUEST => {

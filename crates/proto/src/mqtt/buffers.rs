@@ -30,6 +30,18 @@ static QOS: Buffer = Buffer::number(
     "mqtt.qos",
     "Quality of service in the fixed header of a message; acknowledgements have none.",
 );
+static FLAGS: Buffer = Buffer::number(
+    "mqtt.flags",
+    "Flags in the fixed header of a message, 8 for DUP and 1 for RETAIN; acknowledgements have none.",
+);
+static CONNECT_FLAGS: Buffer = Buffer::number(
+    "mqtt.connect.flags",
+    "Flags of CONNECT: 128 user name, 64 password, 32 retained will, 4 will, 2 clean session.",
+);
+static SESSION_PRESENT: Buffer = Buffer::number(
+    "mqtt.connack.session_present",
+    "Whether CONNACK says that the session is known: 1, else 0.",
+);
 static VERSION: Buffer = Buffer::number(
     "mqtt.protocol_version",
     "Version in CONNECT, and of each message after it: 3, 4 (3.1.1) or 5.",
@@ -52,6 +64,9 @@ pub(super) static ALL: &[&Buffer] = &[
     &UNSUBSCRIBED,
     &TYPE,
     &QOS,
+    &FLAGS,
+    &CONNECT_FLAGS,
+    &SESSION_PRESENT,
     &VERSION,
     &REASON_CODE,
 ];
@@ -63,6 +78,15 @@ static OF_CONNECT: [(&Buffer, usize); 5] = [
     (&WILL_TOPIC, fields::CONNECT_WILL_TOPIC),
     (&USERNAME, fields::CONNECT_USERNAME),
     (&PASSWORD, fields::CONNECT_PASSWORD),
+];
+
+/// The flags of CONNECT, each with its bit (MQTT 5, section 3.1.2.3).
+const FLAGS_OF_CONNECT: [(usize, u64); 5] = [
+    (fields::CONNECT_HAS_USERNAME, 0x80),
+    (fields::CONNECT_HAS_PASSWORD, 0x40),
+    (fields::CONNECT_WILL_RETAIN, 0x20),
+    (fields::CONNECT_HAS_WILL, 4),
+    (fields::CONNECT_CLEAN_SESSION, 2),
 ];
 
 /// Whether a message acknowledges another one. What stands for a quality of service in its header is reserved.
@@ -78,6 +102,16 @@ pub(super) fn numbers(own: &Exchange, version: Option<u8>, side: Direction, out:
     out.emit_number(&TYPE, side, own.kind.into());
     if !is_acknowledgement(own.kind) {
         out.emit_number(&QOS, side, own.qos.into());
+        let begin = BEGIN.get(usize::from(own.kind)).copied().unwrap_or_default();
+        out.emit_number(&FLAGS, side, flags(own, [(begin + 2, 8), (begin + 1, 1)]));
+    }
+    if own.kind == KIND_CONNECT
+        && own.values.get(fields::CONNECT_HAS_USERNAME).is_some_and(|is| !is.is_none())
+    {
+        out.emit_number(&CONNECT_FLAGS, side, flags(own, FLAGS_OF_CONNECT));
+    }
+    if let Some(Value::Bool(is_present)) = own.values.get(fields::CONNACK_SESSION_PRESENT) {
+        out.emit_number(&SESSION_PRESENT, side, (*is_present).into());
     }
     let stated = own.values.get(fields::CONNECT_PROTOCOL_VERSION).and_then(number);
     if let Some(version) = stated.or(version.map(u64::from)) {
@@ -98,6 +132,12 @@ pub(super) fn numbers(own: &Exchange, version: Option<u8>, side: Direction, out:
         None => &[],
     };
     codes.iter().filter_map(number).for_each(|code| out.emit_number(&REASON_CODE, side, code));
+}
+
+/// The bits of fields that are true.
+fn flags<const N: usize>(own: &Exchange, places: [(usize, u64); N]) -> u64 {
+    let is_set = |at: usize| own.values.get(at) == Some(&Value::Bool(true));
+    places.into_iter().filter(|(at, _)| is_set(*at)).map(|(_, bit)| bit).sum()
 }
 
 fn number(value: &Value<'_>) -> Option<u64> {

@@ -3,8 +3,8 @@
 use super::names::{self, guid, u16_at, u32_at, u64_at, wide};
 use super::waiting::Key;
 use super::{
-    At, Begun, Fid, MAX_OPEN, Open, Request, Rest, SMB_MAPPING, Smb, Tree, What, bounded, hand_on_path,
-    is_of_pipes, shown,
+    At, Begun, Fid, MAX_OPEN, Open, Request, Rest, SMB_MAPPING, Smb, Tree, VERSION, What, bounded,
+    hand_on_path, is_of_pipes, shown,
 };
 use crate::early::begin_transaction;
 use crate::{Out, Span, Value, record};
@@ -35,6 +35,11 @@ const NT_CREATE: u8 = 0xa2;
 pub(super) const NEGOTIATE_KEY: u16 = NEGOTIATE as u16 | OLD;
 /// Marks the commands of this version among those that wait.
 const OLD: u16 = 0x100;
+
+/// Whether a key is that of a command of this version.
+pub(super) fn is_old(key: Key) -> bool {
+    matches!(key, Key::Message(_, command) if command & OLD != 0)
+}
 
 /// The mailslot of the browser protocol (MS-BRWS, 2.1).
 const BROWSER: &[u8] = b"\\MAILSLOT\\BROWSE";
@@ -211,6 +216,7 @@ impl Smb {
         let words = block.words;
         let mut request = Request::old(header, block, message, chunk.time);
         request.number = self.begin(chunk.direction, out);
+        out.emit_number(&VERSION, chunk.direction, 1);
         let is_wide = header.flags & UNICODE != 0;
         let mut texts = Texts { message, at: block.begin, is_wide };
         match block.command {
@@ -359,6 +365,7 @@ impl Smb {
         let key = Key::Message(header.id, u16::from(block.command) | OLD);
         let Some(mut request) = self.waiting.take(key) else {
             self.begin(chunk.direction, out);
+            out.emit_number(&VERSION, chunk.direction, 1);
             if block.command == TREE_CONNECT && header.status == 0 {
                 let is_pipe = texts.narrow()? == b"IPC";
                 self.map(header.tree.into(), Tree { path: Vec::new(), is_pipe });
@@ -366,6 +373,7 @@ impl Smb {
             return Some(());
         };
         begin_transaction(chunk.direction, request.number, out);
+        out.emit_number(&VERSION, chunk.direction, 1);
         request.at.add(out.here());
         request.old_status(header, chunk.time);
         let is_good = header.status == 0;

@@ -3,8 +3,8 @@
 use super::names::{self, dialect, guid, u16_at, u32_at, u64_at, wide};
 use super::waiting::Key;
 use super::{
-    At, Begun, Fid, MAX_COMPOUND, MAX_OPEN, Open, RELATED, Request, Rest, SMB_MAPPING, Smb, Tree, What,
-    hand_on_path, is_of_pipes, shown, smb1,
+    At, Begun, Fid, MAX_COMPOUND, MAX_OPEN, Open, RELATED, Request, Rest, SMB_MAPPING, Smb, Tree, VERSION,
+    What, hand_on_path, is_of_pipes, shown, smb1,
 };
 use crate::early::begin_transaction;
 use crate::{Out, Span, Value, record};
@@ -143,6 +143,7 @@ impl Smb {
         let body = message.get(HEADER..)?;
         let mut request = Self::request(Key::Message(header.id, header.command), chunk.time);
         request.number = self.begin(chunk.direction, out);
+        out.emit_number(&VERSION, chunk.direction, 2);
         request.set(At::Command, names::command(header.command));
         request.set(At::Session, header.session);
         request.set(At::Tree, header.tree);
@@ -300,13 +301,16 @@ impl Smb {
         let is_negotiated = header.command == NEGOTIATE;
         let asked =
             asked.or_else(|| if is_negotiated { self.waiting.take_of(smb1::NEGOTIATE_KEY) } else { None });
+        let is_old = asked.as_ref().is_some_and(|asked| smb1::is_old(asked.key));
         let body = message.get(HEADER..)?;
         let Some(mut request) = asked else {
             self.begin(chunk.direction, out);
+            out.emit_number(&VERSION, chunk.direction, 2);
             self.learn(header, body);
             return Some(());
         };
         begin_transaction(chunk.direction, request.number, out);
+        out.emit_number(&VERSION, chunk.direction, if is_old { 1 } else { 2 });
         request.at.add(out.here());
         request.status(header.status, chunk.time);
         if header.session != 0 {
