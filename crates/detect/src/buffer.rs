@@ -308,6 +308,26 @@ pub static BUFFERS: &[RuleBuffer] = &[
     RuleBuffer::of("sip.user_agent", SIP, Both, "User-Agent header."),
     RuleBuffer::of("sip.content_type", SIP, Both, "Content-Type header."),
     RuleBuffer::of("sip.content_length", SIP, Both, "Content-Length header."),
+    RuleBuffer::of("sdp.origin", SIP, Both, "Origin of a session (o=)."),
+    RuleBuffer::of("sdp.session_name", SIP, Both, "Name of a session (s=)."),
+    RuleBuffer::of("sdp.session_info", SIP, Both, "Title of a session (i=)."),
+    RuleBuffer::of("sdp.uri", SIP, Both, "URI about a session (u=)."),
+    RuleBuffer::of("sdp.email", SIP, Both, "Mail address of a session (e=)."),
+    RuleBuffer::of("sdp.phone_number", SIP, Both, "Telephone number of a session (p=)."),
+    RuleBuffer::of("sdp.connection_data", SIP, Both, "Connection address of a session (c=)."),
+    RuleBuffer::of("sdp.bandwidth", SIP, Both, "A bandwidth of a session (b=).").multiple(),
+    RuleBuffer::of("sdp.time", SIP, Both, "A start and end of a session (t=).").multiple(),
+    RuleBuffer::of("sdp.repeat_time", SIP, Both, "A repetition of a session (r=).").multiple(),
+    RuleBuffer::of("sdp.timezone", SIP, Both, "Adjustments of time zones (z=)."),
+    RuleBuffer::of("sdp.encryption_key", SIP, Both, "Encryption key of a session (k=)."),
+    RuleBuffer::of("sdp.attribute", SIP, Both, "An attribute of a session (a=).").multiple(),
+    RuleBuffer::of("sdp.media.media", SIP, Both, "Kind, port, protocol and formats of a medium (m=).")
+        .multiple(),
+    RuleBuffer::of("sdp.media.media_info", SIP, Both, "Title of a medium (i=).")
+        .old(&["sdp.media.session_info"])
+        .multiple(),
+    RuleBuffer::of("sdp.media.connection_data", SIP, Both, "Connection address of a medium (c=).").multiple(),
+    RuleBuffer::of("sdp.media.encryption_key", SIP, Both, "Encryption key of a medium (k=).").multiple(),
     // SNMP, MQTT, Kerberos, LDAP and the rest.
     RuleBuffer::of("snmp.community", SNMP, Both, "Community."),
     RuleBuffer::of("snmp.usm", SNMP, Both, "User of SNMPv3."),

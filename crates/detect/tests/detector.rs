@@ -1532,6 +1532,20 @@ fn numbers_and_flags_of_protocols() {
 }
 
 #[test]
+fn descriptions_of_sessions() {
+    let rule = r#"alert sip any any -> any any (flow:to_server; sip.method; content:"INVITE"; sdp.origin; content:"alice"; startswith; sdp.media.media; content:"audio"; sdp.media.media; content:"video"; sid:1;)"#;
+    let invite = |origin, other| {
+        let mut watch = Watch::new(rule).over(17).named("sip");
+        let media = [("sdp.media.media", "audio 1 RTP/AVP 0"), ("sdp.media.media", other)];
+        watch.message(Forward, &[&[("sip.method", "INVITE"), ("sdp.origin", origin)], &media[..]].concat());
+        watch.matches().len()
+    };
+    assert_eq!(invite("alice 1", "video 2"), 1);
+    assert_eq!(invite(" alice 1", "video 2"), 0);
+    assert_eq!(invite("alice 1", "audio 2"), 0);
+}
+
+#[test]
 fn the_address_of_a_trap() {
     let rule = r#"alert snmp any any -> any any (snmp.trap_address; content:"192.0.2.1"; bsize:9; sid:1;)"#;
     let mut watch = Watch::new(rule).over(17).named("snmp");

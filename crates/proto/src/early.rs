@@ -33,8 +33,14 @@ const NOWHERE: u16 = u16::MAX;
 
 /// The first words of names of buffers that are not the name of their protocol, each with that protocol. Rules use these
 /// words: names of a fingerprint, of a message format, or of the protocol in Suricata.
-pub static PREFIXES: &[(&str, &str)] =
-    &[("dcerpc", "dce_rpc"), ("ja3", "tls"), ("ja3s", "tls"), ("ja4", "tls"), ("krb5", "kerberos")];
+pub static PREFIXES: &[(&str, &str)] = &[
+    ("dcerpc", "dce_rpc"),
+    ("ja3", "tls"),
+    ("ja3s", "tls"),
+    ("ja4", "tls"),
+    ("krb5", "kerberos"),
+    ("sdp", "sip"),
+];
 
 impl Eq for Buffer {}
 

@@ -598,16 +598,15 @@ impl Sip {
     fn finish(&mut self, side: &mut Side, chunk: &Chunk<'_>, out: &mut dyn Out) {
         side.body = None;
         let Some(mut message) = side.message.take() else { return };
+        let has_description = message.is_description() && !std::mem::take(&mut side.is_holed);
+        let description = if has_description { Description::read(&message.body) } else { None };
+        if let Some(description) = &description {
+            description.show(chunk.direction, out);
+        }
         out.side_is_complete(chunk.direction);
-        let description = if message.is_description() && !std::mem::take(&mut side.is_holed) {
-            let description = Description::read(&message.body);
-            if description.is_none() {
-                PROTOCOL.emit_anomaly("invalid_description", chunk.direction, &message.body, chunk.time, out);
-            }
-            description
-        } else {
-            None
-        };
+        if has_description && description.is_none() {
+            PROTOCOL.emit_anomaly("invalid_description", chunk.direction, &message.body, chunk.time, out);
+        }
         emit_message(&message, description.as_ref(), chunk.time, out);
         if let Some(description) = description {
             description.announce(self.flow, message.call_id.as_deref(), chunk.time, out);

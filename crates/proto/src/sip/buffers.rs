@@ -18,6 +18,35 @@ static USER_AGENT: Buffer = Buffer::whole("sip.user_agent", "User-Agent header o
 static CONTENT_TYPE: Buffer = Buffer::whole("sip.content_type", "Content-Type header.");
 static CONTENT_LENGTH: Buffer = Buffer::whole("sip.content_length", "Content-Length header, as sent.");
 
+// Of the session description in a body.
+pub(super) static ORIGIN: Buffer = Buffer::whole("sdp.origin", "Origin of a session (o=).");
+pub(super) static SESSION_NAME: Buffer = Buffer::whole("sdp.session_name", "Name of a session (s=).");
+pub(super) static SESSION_INFO: Buffer = Buffer::whole("sdp.session_info", "Title of a session (i=).");
+pub(super) static SESSION_URI: Buffer = Buffer::whole("sdp.uri", "URI about a session (u=).");
+pub(super) static EMAIL: Buffer = Buffer::whole("sdp.email", "Mail address of a session (e=).");
+pub(super) static PHONE_NUMBER: Buffer =
+    Buffer::whole("sdp.phone_number", "Telephone number of a session (p=).");
+pub(super) static CONNECTION_DATA: Buffer =
+    Buffer::whole("sdp.connection_data", "Connection address of a session (c=).");
+pub(super) static BANDWIDTH: Buffer =
+    Buffer::whole("sdp.bandwidth", "Bandwidth of a session (b=); each alone.");
+pub(super) static TIME: Buffer = Buffer::whole("sdp.time", "Start and end of a session (t=); each alone.");
+pub(super) static REPEAT_TIME: Buffer =
+    Buffer::whole("sdp.repeat_time", "Repetition of a session (r=); the last one of each time.");
+pub(super) static TIMEZONE: Buffer = Buffer::whole("sdp.timezone", "Adjustments of time zones (z=).");
+pub(super) static ENCRYPTION_KEY: Buffer =
+    Buffer::whole("sdp.encryption_key", "Encryption key of a session (k=).");
+pub(super) static ATTRIBUTE: Buffer =
+    Buffer::whole("sdp.attribute", "Attribute of a session (a=); each alone.");
+pub(super) static MEDIA: Buffer =
+    Buffer::whole("sdp.media.media", "Kind, port, protocol and formats of a medium (m=); each alone.");
+pub(super) static MEDIA_INFO: Buffer =
+    Buffer::whole("sdp.media.media_info", "Title of a medium (i=); each alone.");
+pub(super) static MEDIA_CONNECTION: Buffer =
+    Buffer::whole("sdp.media.connection_data", "Connection address of a medium (c=); each alone.");
+pub(super) static MEDIA_KEY: Buffer =
+    Buffer::whole("sdp.media.encryption_key", "Encryption key of a medium (k=); each alone.");
+
 pub(super) static ALL: &[&Buffer] = &[
     &METHOD,
     &URI,
@@ -32,6 +61,23 @@ pub(super) static ALL: &[&Buffer] = &[
     &USER_AGENT,
     &CONTENT_TYPE,
     &CONTENT_LENGTH,
+    &ORIGIN,
+    &SESSION_NAME,
+    &SESSION_INFO,
+    &SESSION_URI,
+    &EMAIL,
+    &PHONE_NUMBER,
+    &CONNECTION_DATA,
+    &BANDWIDTH,
+    &TIME,
+    &REPEAT_TIME,
+    &TIMEZONE,
+    &ENCRYPTION_KEY,
+    &ATTRIBUTE,
+    &MEDIA,
+    &MEDIA_INFO,
+    &MEDIA_CONNECTION,
+    &MEDIA_KEY,
 ];
 
 /// Buffers with the value of one header: its name, and its short form if it has one.

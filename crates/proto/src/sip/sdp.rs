@@ -1,10 +1,11 @@
 //! Session descriptions (RFC 8866): the media to be sent, their destination, and their codecs.
 
+use super::buffers;
 use crate::record::fields_from;
 use crate::rtp::{Codec, announced};
-use crate::{Expected, Field, Kind, Out, Privacy, UDP, Value, field, values};
+use crate::{Buffer, Expected, Field, Kind, Out, Privacy, UDP, Value, field, values};
 use std::net::IpAddr;
-use weir_wire::Time;
+use weir_wire::{Direction, Time};
 
 /// Maximum number of lines; a call with video and audio and many candidates has about a hundred.
 const MAX_LINES: usize = 512;
@@ -157,6 +158,39 @@ impl<'a> Description<'a> {
             sdp_attributes = list(&self.attributes),
             sdp_media = Value::rows(media),
         )
+    }
+
+    /// Shows rules its texts.
+    pub fn show(&self, side: Direction, out: &mut dyn Out) {
+        if !out.asked().has_buffers() {
+            return;
+        }
+        let mut give = |buffer: &'static Buffer, text: Option<&[u8]>| {
+            if let Some(text) = text {
+                out.emit(buffer, side, text);
+            }
+        };
+        give(&buffers::ORIGIN, self.origin);
+        give(&buffers::SESSION_NAME, self.name);
+        give(&buffers::SESSION_INFO, self.info);
+        give(&buffers::SESSION_URI, self.uri);
+        give(&buffers::EMAIL, self.email);
+        give(&buffers::PHONE_NUMBER, self.phone);
+        give(&buffers::CONNECTION_DATA, self.connection);
+        self.bandwidths.iter().for_each(|text| give(&buffers::BANDWIDTH, Some(text)));
+        for (time, repeat) in &self.times {
+            give(&buffers::TIME, Some(time));
+            give(&buffers::REPEAT_TIME, *repeat);
+        }
+        give(&buffers::TIMEZONE, self.zone);
+        give(&buffers::ENCRYPTION_KEY, self.key);
+        self.attributes.iter().for_each(|text| give(&buffers::ATTRIBUTE, Some(text)));
+        for medium in &self.media {
+            give(&buffers::MEDIA, Some(medium.media));
+            give(&buffers::MEDIA_INFO, medium.info);
+            give(&buffers::MEDIA_CONNECTION, medium.connection);
+            give(&buffers::MEDIA_KEY, medium.key);
+        }
     }
 
     /// Announces the flows of the media; `flow` identifies the flow of the description, and `call` the call.
