@@ -140,6 +140,7 @@ pub static BUFFERS: &[RuleBuffer] = &[
     RuleBuffer::of("pkt_data", &[], Both, "Payload of packets and streams.").from(Payload),
     RuleBuffer::of("base64_data", &[], Both, "What base64_decode decoded.").from(Decoded),
     // Headers of packets.
+    RuleBuffer::of("ether.hdr", &[], Both, "Ethernet header, without tags: 14 bytes.").from(Header),
     RuleBuffer::of("ipv4.hdr", &[], Both, "IPv4 header.").from(Header),
     RuleBuffer::of("ipv6.hdr", &[], Both, "IPv6 header.").from(Header),
     RuleBuffer::of("tcp.hdr", &[], Both, "TCP header.").from(Header),

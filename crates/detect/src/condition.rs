@@ -38,6 +38,10 @@ pub enum Condition {
         /// Whether it must be another one.
         is_negated: bool,
     },
+    /// The identifier of a tag of a VLAN.
+    VlanId(NumberTest, VlanLayer),
+    /// The number of tags of VLANs.
+    VlanLayers(NumberTest),
     /// TCP maximum segment size.
     Mss(NumberTest),
     /// ICMP type.
@@ -99,6 +103,17 @@ pub enum Condition {
     },
     /// Bytes of a file.
     FileSize(NumberTest),
+}
+
+/// Which tag of a VLAN.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum VlanLayer {
+    /// Any passes.
+    Any,
+    /// All pass, and there is one.
+    All,
+    /// The one at this place: 0 is the outermost one, -1 the innermost one.
+    At(i8),
 }
 
 /// Bits and how they are compared.

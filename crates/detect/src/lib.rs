@@ -63,7 +63,7 @@ pub use buffer::{BUFFERS, Origin as BufferOrigin, RuleBuffer, Sides, buffer};
 pub use builder::MAX_TESTS;
 pub use condition::{
     AddressOf, BitMode, BitTest, ChecksumOf, Condition, HashKind, IpOption, NUMBERS, NumberRow, OfSide,
-    PlaceTest, ProtocolOf, ReputationTest, TlsState, TlsVersion,
+    PlaceTest, ProtocolOf, ReputationTest, TlsState, TlsVersion, VlanLayer,
 };
 pub use config::{
     Class, Config, ConfigFault, OfRules, ReferenceSystem, ThresholdLine, classes, reference_systems,

@@ -1554,6 +1554,50 @@ fn the_address_of_a_trap() {
     assert_eq!(watch.matches().len(), 1);
 }
 
+#[test]
+fn tags_of_vlans() {
+    let packet = |ids: &[u16]| {
+        let tagged = ids.iter().fold(build::ethernet(), |packet, id| packet.vlan(*id));
+        tagged.ipv4(CLIENT, SERVER).udp(40_000, 80).payload(b"x")
+    };
+    for (options, hits, misses) in [
+        ("vlan.id:7;", &[9, 7][..], &[9, 8][..]),
+        ("vlan.id:>7;", &[8], &[7]),
+        ("vlan.id:!7;", &[8], &[]),
+        ("vlan.id:7,0;", &[7, 9], &[9, 7]),
+        ("vlan.id:7,1;", &[9, 7], &[7, 9]),
+        ("vlan.id:7,-1;", &[7], &[7, 9]),
+        ("vlan.id:7,-2;", &[7, 9], &[7]),
+        ("vlan.id:<9,all;", &[7, 8], &[7, 9]),
+        ("vlan.id:<9,all;", &[8], &[]),
+        ("vlan.id:<9,any;", &[9, 8], &[9, 10]),
+        ("vlan.layers:2;", &[1, 2], &[1]),
+        ("vlan.layers:0;", &[], &[1]),
+        ("vlan.layers:>2;", &[1, 2, 3], &[1, 2]),
+    ] {
+        let found = |ids: &[u16]| {
+            let mut watch = Watch::new(&format!("alert udp any any -> any any ({options} sid:1;)")).over(17);
+            watch.packet(Forward, &packet(ids)).matches().len()
+        };
+        assert_eq!(found(hits), 1, "{options} {hits:?}");
+        assert_eq!(found(misses), 0, "{options} {misses:?}");
+    }
+}
+
+#[test]
+fn the_header_of_ethernet() {
+    let found = |test: &str, packet: &[u8]| {
+        let rule = format!("alert ip any any -> any any (ether.hdr; {test} sid:1;)");
+        Watch::new(&rule).over(17).packet(Forward, packet).matches().len()
+    };
+    let plain = udp(b"x");
+    let tagged = build::ethernet().vlan(7).ipv4(CLIENT, SERVER).udp(40_000, 80).payload(b"x");
+    assert_eq!(found("content:\"|08 00|\"; offset:12; bsize:14;", &plain), 1);
+    assert_eq!(found("content:\"|08 00|\"; offset:12; bsize:14;", &tagged), 0);
+    assert_eq!(found("content:\"|81 00|\"; offset:12; bsize:14;", &tagged), 1);
+    assert_eq!(found("bsize:15;", &plain), 0);
+}
+
 /// A content with its modifiers.
 fn content() -> impl Strategy<Value = String> {
     let place = prop_oneof![

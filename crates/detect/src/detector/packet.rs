@@ -1,7 +1,8 @@
 //! What conditions ask of a packet.
 
 use crate::buffer::RuleBuffer;
-use crate::condition::{Condition, IpOption};
+use crate::condition::{Condition, IpOption, VlanLayer};
+use crate::numbers::NumberTest;
 use std::net::IpAddr;
 use weir_wire::header::{Header, Icmp, Ipv4, Ipv6, Tcp};
 use weir_wire::{Fragment, Layers, Network};
@@ -34,6 +35,18 @@ impl<'a> Seen<'a> {
 
     fn at(&self, from: u32, to: u32) -> &'a [u8] {
         self.data.get(from as usize..to as usize).unwrap_or_default()
+    }
+
+    /// The header of Ethernet. The link type is not known: a type that stands where Ethernet has it, and a length of tags and labels
+    /// before the network header, tell it from others.
+    fn ethernet(&self) -> Option<&'a [u8]> {
+        const BYTES: u32 = 14;
+        const TYPES: [u16; 8] = [0x0800, 0x86dd, 0x8100, 0x88a8, 0x9100, 0x8847, 0x8848, 0x8864];
+        let Layers { link, network, .. } = *self.layers;
+        let header = self.data.get(link as usize..(link + BYTES) as usize)?;
+        let [.., high, low] = header else { return None };
+        let is_known = TYPES.contains(&u16::from_be_bytes([*high, *low]));
+        (is_known && network >= link + BYTES && (network - link - BYTES).is_multiple_of(4)).then_some(header)
     }
 
     fn ipv4(&self) -> Option<Ipv4<'a>> {
@@ -90,6 +103,7 @@ impl<'a> Seen<'a> {
                 .then(|| self.at(transport, payload).to_vec())
         };
         match buffer.name {
+            "ether.hdr" => self.ethernet().map(<[u8]>::to_vec),
             "ipv4.hdr" => {
                 self.ipv4().map(|ip| self.at(network, network + 20 + ip.options.len() as u32).to_vec())
             }
@@ -134,6 +148,8 @@ impl<'a> Seen<'a> {
             Condition::Window { is, is_negated } => {
                 self.tcp().is_some_and(|tcp| (tcp.window == *is) != *is_negated)
             }
+            Condition::VlanId(test, layer) => has_vlan(layers, *test, *layer),
+            Condition::VlanLayers(test) => test.passes(layers.vlan_count.into()),
             Condition::Mss(test) => {
                 self.tcp().and_then(|tcp| mss(tcp.options)).is_some_and(|mss| test.passes(mss.into()))
             }
@@ -159,7 +175,8 @@ impl<'a> Seen<'a> {
 pub(super) fn is_of_packet(condition: &Condition) -> bool {
     use Condition::{
         Acknowledgement, FragmentBits, FragmentOffset, IcmpCode, IcmpId, IcmpMtu, IcmpSequence, IcmpType,
-        IpId, IpOption, IpProtocol, Mss, PayloadSize, SameIp, Sequence, TcpFlags, Tos, Ttl, Window,
+        IpId, IpOption, IpProtocol, Mss, PayloadSize, SameIp, Sequence, TcpFlags, Tos, Ttl, VlanId,
+        VlanLayers, Window,
     };
     matches!(
         condition,
@@ -181,12 +198,30 @@ pub(super) fn is_of_packet(condition: &Condition) -> bool {
             | TcpFlags(_)
             | Tos(_)
             | Ttl(_)
+            | VlanId(..)
+            | VlanLayers(_)
             | Window { .. }
     )
 }
 
 fn is_ip(layers: &Layers) -> bool {
     matches!(layers.network_kind, Network::Ipv4 | Network::Ipv6)
+}
+
+/// Whether a tag of a VLAN passes. Two tags are known: the outermost one and the next one.
+fn has_vlan(layers: &Layers, test: NumberTest, layer: VlanLayer) -> bool {
+    let count = usize::from(layers.vlan_count);
+    let known = layers.vlan.get(..count).unwrap_or(&layers.vlan);
+    let passes = |id: &u16| test.passes((*id).into());
+    match layer {
+        VlanLayer::Any => known.iter().any(passes),
+        VlanLayer::All => !known.is_empty() && known.iter().all(passes),
+        VlanLayer::At(at) => {
+            let place =
+                usize::try_from(at).ok().or_else(|| count.checked_sub(usize::from(at.unsigned_abs())));
+            place.and_then(|place| known.get(place)).is_some_and(passes)
+        }
+    }
 }
 
 fn bytes_of(address: IpAddr) -> Vec<u8> {

@@ -2,7 +2,7 @@
 
 use super::row::{Group, Keyword, reads};
 use crate::builder::{Builder, no_value};
-use crate::condition::{AddressOf, BitTest, ChecksumOf, Condition, IpOption, PlaceTest};
+use crate::condition::{AddressOf, BitTest, ChecksumOf, Condition, IpOption, PlaceTest, VlanLayer};
 use crate::fault::Fault;
 use crate::numbers::NumberTest;
 use crate::value::{Value, one_of};
@@ -60,6 +60,22 @@ pub(super) fn keywords() -> Vec<Keyword> {
             &["sameip;"],
             &["sameip:1;"],
             same_ip,
+        ),
+        packet(
+            "vlan.id",
+            "[<|>|!]NUMBER|FROM-TO[,any|all|LAYER]",
+            "Identifier of a tag of a VLAN: of any, all, the outer two (0, 1) or the inner two (-1, -2).",
+            &["vlan.id:300;", "vlan.id:>2,0;", "vlan.id:!300,all;", "vlan.id:1-9,-1;"],
+            &["vlan.id;", "vlan.id:4096;", "vlan.id:1,2;", "vlan.id:1,-3;", "vlan.id:1,x;", "vlan.id:1,0,1;"],
+            vlan_id,
+        ),
+        packet(
+            "vlan.layers",
+            NUMBER,
+            "Number of tags of VLANs.",
+            &["vlan.layers:2;", "vlan.layers:>0;"],
+            &["vlan.layers:x;", "vlan.layers:256;"],
+            |builder, value| number(builder, value, 255, Condition::VlanLayers),
         ),
         packet(
             "geoip",
@@ -262,6 +278,24 @@ fn fragment_bits(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Faul
 fn same_ip(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {
     no_value(value)?;
     builder.add_condition(Condition::SameIp)
+}
+
+fn vlan_id(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {
+    let value = value.unquoted();
+    let mut parts = value.parts(b',');
+    let test = NumberTest::parse(parts.next().unwrap_or(value), 4095, &[])?;
+    let layer = match parts.next() {
+        None => VlanLayer::Any,
+        Some(part) => match part.bytes {
+            b"any" => VlanLayer::Any,
+            b"all" => VlanLayer::All,
+            _ => VlanLayer::At(part.number("a layer of a VLAN", -2, 1)? as i8),
+        },
+    };
+    match parts.next() {
+        Some(part) => Err(part.wrong("a tag has one layer; a second one is given")),
+        None => builder.add_condition(Condition::VlanId(test, layer)),
+    }
 }
 
 fn place(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {

@@ -77,14 +77,6 @@ const ROWS: &[(&str, &[&str])] = &[
     ),
     ("captures of expressions are not kept", &["flowvar", "pktvar", "hostvar"]),
     ("handshakes of QUIC are hashed as JA3 and JA4 alone", &["quic.cyu.hash", "quic.cyu.string"]),
-    (
-        "tags of VLANs are not tested by rules; an expression of pcap-filter tests them",
-        &["vlan.id", "vlan.layers"],
-    ),
-    (
-        "addresses of Ethernet are not tested by rules; an expression of pcap-filter tests them",
-        &["ether.hdr"],
-    ),
     ("protocols of nDPI are not identified", &["ndpi-protocol", "ndpi-risk"]),
     ("labels of traffic are not kept", &["traffic_id", "traffic_label"]),
     ("codes of responses of mDNS and LLMNR are not read for rules", &["llmnr.rcode", "mdns.rcode"]),
