@@ -361,6 +361,21 @@ pub fn parse_rule(
     Ok(ParsedRule { rule, notes, keywords })
 }
 
+/// The options of a rule as its text has them, in order: each name with its value, without blanks around them. This is what can be
+/// known of a rule that is not in force. `None` if there are no options, or one of them does not end.
+pub fn option_texts(rule: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
+    let open = rule.iter().position(|byte| *byte == b'(')?;
+    let body = rule.trim_ascii_end().get(open + 1..)?.strip_suffix(b")")?;
+    let mut options = Vec::new();
+    let mut rest = Value::new(body, open + 1).trimmed();
+    while !rest.is_empty() {
+        let (name, value, after) = next_option(rest).ok()?;
+        options.push((name.bytes, value.bytes));
+        rest = after.trimmed();
+    }
+    Some(options)
+}
+
 /// The name of the next option, its value, and what follows it. A `;` with a `\` before it belongs to the value.
 fn next_option(text: Value<'_>) -> Result<(Value<'_>, Value<'_>, Value<'_>), Fault> {
     let unended = || text.wrong("the option does not end with `;`");
