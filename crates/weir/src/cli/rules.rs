@@ -1,15 +1,18 @@
 //! Rules: `weir rules`.
 
+use super::values::bytes;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// Check rules of Suricata and Snort, count what they ask for, or list what they may say.
+/// Check rules of Suricata and Snort, count what they ask for, merge them into one file, or list what they may say.
 #[derive(Debug, Subcommand)]
 pub enum RulesCommand {
     /// Read rule files and name each rule that is refused, with its place and reason; exit code 1 if there is one.
     Check(RuleFiles),
     /// Count rules by action, protocol, buffer and keyword.
     Stats(RuleFiles),
+    /// Merge rules of files, directories and archives into one file, as suricata-update does, and print what has changed.
+    Update(RuleUpdate),
     /// List all keywords of rules, with their values and help.
     Keywords {
         /// Print a JSON object.
@@ -58,6 +61,47 @@ pub struct RuleFiles {
     #[arg(long)]
     pub all: bool,
     /// Print a JSON object.
+    #[arg(short, long)]
+    pub json: bool,
+}
+
+/// Sources of rules, the file that they become, and what is done with them on the way.
+#[derive(Debug, Args)]
+pub struct RuleUpdate {
+    /// Rule files, directories with files `*.rules`, and archives (.tar.gz, .tar) with such.
+    #[arg(required_unless_present = "local", value_name = "SOURCE")]
+    pub sources: Vec<PathBuf>,
+    /// The merged rule file, or a directory for `weir.rules`. Its classification.config and the like are written beside it.
+    #[arg(short, long, required = true, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Further rules: a file or a directory. May be repeated.
+    #[arg(long, value_name = "PATH")]
+    pub local: Vec<PathBuf>,
+    /// Switch off the rules that lines of a file name: sids, `group:NAME`, `re:EXPRESSION`, `metadata: KEY VALUE`. May be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub disable_conf: Vec<PathBuf>,
+    /// Switch on the rules that lines of a file name. May be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub enable_conf: Vec<PathBuf>,
+    /// Replace parts of rules by lines `RULES "FROM" "TO"`, FROM being a regular expression. May be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub modify_conf: Vec<PathBuf>,
+    /// Make `drop` of `alert` in the rules that lines of a file name. May be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub drop_conf: Vec<PathBuf>,
+    /// Leave out files of directories and archives with such a name. May be repeated; "" leaves out none.
+    #[arg(long, value_name = "PATTERN", default_value = "*deleted.rules")]
+    pub ignore: Vec<String>,
+    /// Maximum size of all sources, unpacked.
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = bytes)]
+    pub max_unpacked: u64,
+    /// Set a variable of addresses or ports for the check of the merged rules, e.g. `HOME_NET=[10.0.0.0/8]`.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub rule_var: Vec<String>,
+    /// Write nothing, and print what would change.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print a JSON object, with the sids.
     #[arg(short, long)]
     pub json: bool,
 }

@@ -11,7 +11,7 @@ use weir_detect::{
 use weir_output::figures::{count, counted};
 
 /// Maximum size of a rule file, and of a file that rules name. Emerging Threats has 30 MB in all.
-const MAX_FILE: u64 = 256 << 20;
+pub(super) const MAX_FILE: u64 = 256 << 20;
 
 /// The rules of files.
 pub struct Read {
@@ -86,7 +86,7 @@ impl Read {
 }
 
 /// Files beside those of the rules that name them.
-struct Beside;
+pub(super) struct Beside;
 
 impl Sources for Beside {
     fn read(&self, rules: &str, name: &str) -> Result<Vec<u8>, String> {
@@ -115,18 +115,27 @@ pub fn read_again(
     read_by(wanted, Some(before), |files, reading| Ruleset::read_again(files, reading, known))
 }
 
-fn read_by(
-    wanted: &Wanted<'_>,
-    before: Option<&Program>,
-    read: impl FnOnce(Vec<RuleFile<'_>>, &Reading<'_>) -> Ruleset,
-) -> Result<Read, (Exit, String)> {
+/// The variables of rules, of which settings `NAME=VALUE` change some.
+///
+/// # Errors
+/// A setting is wrong: the exit code and the reason.
+pub(super) fn variables(settings: &[String]) -> Result<Variables, (Exit, String)> {
     let mut variables = Variables::default();
-    for setting in wanted.variables {
+    for setting in settings {
         let wrong = |reason: &str| (Exit::Usage, format!("--rule-var {setting}: {reason}"));
         let (name, list) =
             setting.split_once('=').ok_or_else(|| wrong("a name, `=` and a list are given"))?;
         variables.set(name.trim_start_matches('$'), list).map_err(|reason| wrong(&reason))?;
     }
+    Ok(variables)
+}
+
+fn read_by(
+    wanted: &Wanted<'_>,
+    before: Option<&Program>,
+    read: impl FnOnce(Vec<RuleFile<'_>>, &Reading<'_>) -> Ruleset,
+) -> Result<Read, (Exit, String)> {
+    let variables = variables(wanted.variables)?;
     let unreadable =
         |path: &Path, error: io::Error| (Exit::Unreadable, format!("{}: {error}", path.display()));
     let mut files = Vec::new();

@@ -6,6 +6,7 @@ mod follow;
 mod keywords;
 mod of_run;
 mod stats;
+mod update;
 
 pub use follow::{Following, Watched, directories};
 pub use of_run::{OfRun, of_run};
@@ -18,6 +19,7 @@ pub fn rules(command: &RulesCommand) -> Exit {
     match command {
         RulesCommand::Check(options) => with_set(options, check::check),
         RulesCommand::Stats(options) => with_set(options, stats::stats),
+        RulesCommand::Update(options) => update::update(options),
         RulesCommand::Keywords { json } => print(&keywords::keywords(*json)),
     }
 }
