@@ -1,6 +1,6 @@
 //! The literal by which a part of a rule is found, and where it may be.
 
-use super::part::is_firm;
+use super::about::is_firm;
 use crate::buffer::Origin;
 use crate::content::{Amount, Content, FastPattern};
 use crate::finder::{NEAR, Place};

@@ -3,8 +3,8 @@
 //! A time begins with its first match, by the time of packets, and ends after its seconds.
 
 use super::Moment;
+use super::hosts::Of;
 use super::of_user::{OfUser, Pause};
-use super::shared_state::Of;
 use crate::rule::Rule;
 use crate::state::{DetectionFilter, Threshold, ThresholdKind, Track};
 use std::collections::HashMap;

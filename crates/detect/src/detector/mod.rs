@@ -3,10 +3,12 @@
 //! [`Program`] is made of a [`Ruleset`](crate::Ruleset) once. Each worker has a [`Detector`], and keeps a [`FlowState`] for each
 //! flow. The worker shows packets, then the bytes of streams and what parsers emit; the detector gives matches.
 
+mod about;
 mod events;
 mod flow_state;
 mod groups;
 mod handle;
+mod hosts;
 mod limits;
 mod of_user;
 mod packet;
@@ -33,11 +35,12 @@ use crate::protocol::Selects;
 use crate::rule::{BufferTests, Rule, Test};
 use crate::transform::Transform;
 use crate::verify::{Memory, Verdict, verify};
+use about::{About, is_firm};
 use events::is_event;
 use flow_state::{Candidate, DATA_OF_FILE, KIND_OF_FILE, Messages, OF_FILE, Tried, Window, at};
 use groups::{Group, Met};
 use limits::{Judged, has_counts, is_limited};
-use part::{About, Part, is_firm};
+use part::Part;
 use prepared::{Source, class_of, direction, sources};
 use program::{BYTE_ORDER, DATA_OF_CALL};
 use renumbering::Renumbering;

@@ -1,25 +1,12 @@
 //! The parts of rules: what must be in messages of one side, in a stream, or in a packet, and events.
 
+use super::about::About;
 use super::of_user::OfUser;
 use super::prepared::Prepared;
-use crate::rule::{BufferTests, Rule, Test};
+use crate::rule::{BufferTests, Rule};
 use crate::ruleset::LoadedRule;
 use crate::state::BitAction;
 use std::sync::Arc;
-use weir_wire::Direction;
-
-/// What a part of a rule is about.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(super) enum About {
-    /// A packet: its headers, its payload, or neither.
-    Packet,
-    /// A stream.
-    Stream,
-    /// The messages of one side, or of either side if none is stated.
-    Messages(Option<Direction>),
-    /// Something odd that happens: it has no tests.
-    Event,
-}
 
 /// A part of a rule.
 #[derive(Debug)]
@@ -79,9 +66,4 @@ impl ProgramRule {
     pub(super) fn decoded(&self) -> Option<&BufferTests> {
         self.loaded.rule.buffers.get(usize::from(self.decoded?))
     }
-}
-
-/// Whether a buffer must be there. One that may be absent need not.
-pub(super) fn is_firm(of: &BufferTests) -> bool {
-    !of.tests.iter().any(|test| matches!(test, Test::Absent { .. }))
 }

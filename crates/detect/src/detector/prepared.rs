@@ -2,10 +2,10 @@
 //!
 //! It is made once for a rule. Programs that follow each other share it, so that a change of one rule among thousands costs little.
 
+use super::about::{About, is_firm};
 use super::events::{self, event_of};
 use super::handle::handle;
 use super::packet::is_of_packet;
-use super::part::{About, is_firm};
 use crate::buffer::{Origin, RuleBuffer, Sides};
 use crate::condition::Condition;
 use crate::content::Content;

@@ -4,12 +4,13 @@
 //! Each part is found by a literal of it that is searched for in one buffer together with those of all other rules; only what is
 //! found so is verified. A part without such a literal is verified wherever its buffers are.
 
+use super::about::About;
 use super::events::{Anomaly, Events};
 use super::groups::{Collected, Groups};
 use super::of_user::OfUser;
-use super::part::{About, FoundHere, Part, ProgramRule};
+use super::part::{FoundHere, Part, ProgramRule};
 use super::prepared::{Prepared, Source, emitted, sources};
-use super::renumbering::Renumbering;
+use super::renumbering::{Numbered, Renumbering};
 use super::view::{Searched, View};
 use crate::buffer::{Origin, RuleBuffer};
 use crate::config::{Class, ThresholdLine};
@@ -247,7 +248,7 @@ impl Making<'_> {
         program.protocols = protocols.collect();
         program.follows = self.before.map(|before| Follows {
             program: Arc::clone(&before.itself),
-            numbers: Arc::new(Renumbering::of(before, program, &gathered.before)),
+            numbers: Arc::new(Renumbering::of(before.numbered(), program.numbered(), &gathered.before)),
         });
     }
 }
@@ -281,11 +282,16 @@ impl Program {
             .collect()
     }
 
+    /// What of it has numbers.
+    fn numbered(&self) -> Numbered<'_> {
+        Numbered { rules: &self.rules, parts: &self.parts, bit_names: &self.bit_names, bits: &self.bits }
+    }
+
     /// The numbers of another program in this one.
     pub(super) fn renumbering_of(&self, before: &Self) -> Arc<Renumbering> {
         match &self.follows {
             Some(follows) if Arc::ptr_eq(&follows.program, &before.itself) => Arc::clone(&follows.numbers),
-            _ => Arc::new(Renumbering::between(before, self)),
+            _ => Arc::new(Renumbering::between(before.numbered(), self.numbered())),
         }
     }
 
@@ -329,11 +335,6 @@ impl Program {
     /// The place in [`PROTOCOLS`] from 1 of the protocol of a buffer that the rules read.
     pub(super) fn protocol_of(&self, buffer: &str) -> Option<u8> {
         self.protocols.get(buffer).copied()
-    }
-
-    /// The number of a bit of flows.
-    pub(super) fn bit(&self, name: &str) -> Option<u32> {
-        self.bits.get(name).copied()
     }
 
     /// Whether any rule asks for an event: anomalies are to be shown to [`Detector::event`](super::Detector::event).

@@ -5,8 +5,18 @@
 //! once for any number of flows.
 
 use super::part::{Part, ProgramRule};
-use super::program::Program;
 use std::collections::HashMap;
+
+/// What of a program has numbers.
+#[derive(Clone, Copy)]
+pub(super) struct Numbered<'p> {
+    pub rules: &'p [ProgramRule],
+    pub parts: &'p [Part],
+    /// Names of bits of flows, by their numbers.
+    pub bit_names: &'p [Box<str>],
+    /// Numbers of bits of flows, by their names.
+    pub bits: &'p foldhash::HashMap<Box<str>, u32>,
+}
 
 /// The numbers of one program in the program that follows it.
 #[derive(Debug, Default)]
@@ -22,17 +32,17 @@ fn at(numbers: &[Option<u32>], number: u32) -> Option<u32> {
 
 impl Renumbering {
     /// The numbers of `before` in `after`.
-    pub fn between(before: &Program, after: &Program) -> Self {
+    pub fn between(before: Numbered<'_>, after: Numbered<'_>) -> Self {
         Self::of(before, after, &vec![None; after.rules.len()])
     }
 
     /// The numbers of `before` in `after`. `unmoved` has for each rule of `after` its number in `before`, if it was not read anew. Others
     /// are compared.
-    pub fn of(before: &Program, after: &Program, unmoved: &[Option<u32>]) -> Self {
+    pub fn of(before: Numbered<'_>, after: Numbered<'_>, unmoved: &[Option<u32>]) -> Self {
         let key = |known: &ProgramRule| (known.rule().gid, known.rule().sid);
         let mut rules = vec![None; before.rules.len()];
         let mut anew: HashMap<(u32, u32), (u32, &ProgramRule)> = HashMap::new();
-        for ((number, known), unmoved) in (0..).zip(&after.rules).zip(unmoved) {
+        for ((number, known), unmoved) in (0..).zip(after.rules).zip(unmoved) {
             match unmoved {
                 Some(unmoved) => {
                     rules.get_mut(*unmoved as usize).into_iter().for_each(|of| *of = Some(number))
@@ -46,7 +56,7 @@ impl Renumbering {
             let now = anew.get(&key(known)).filter(|(_, now)| now.rule() == known.rule());
             *of = now.map(|(number, _)| *number);
         }
-        let first = |program: &Program| -> Vec<u32> {
+        let first = |program: Numbered<'_>| -> Vec<u32> {
             let mut first = vec![0; program.rules.len()];
             for (number, part) in program.parts.iter().enumerate().rev() {
                 if let Some(place) = first.get_mut(part.rule as usize) {
@@ -61,8 +71,8 @@ impl Renumbering {
             let to = first_after.get(at(&rules, part.rule)? as usize)?;
             Some(to + (number - from))
         };
-        let parts = (0..).zip(&before.parts).map(part).collect();
-        let bits = before.bit_names.iter().map(|name| after.bit(name)).collect();
+        let parts = (0..).zip(before.parts).map(part).collect();
+        let bits = before.bit_names.iter().map(|name| after.bits.get(name).copied()).collect();
         Self { rules: rules.into(), parts, bits }
     }
 

@@ -4,40 +4,17 @@
 //! state, so that a run gives equal alerts with any number of workers.
 
 use super::Moment;
+use super::hosts::Of;
 use super::limits::{Judged, Judgement, Limits};
 use crate::rule::Rule;
-use crate::state::{BitAction, BitOf, HostBits};
+use crate::state::{BitAction, HostBits};
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_wire::Time;
 
 /// Maximum number of bits of hosts. Where there is no room, a bit is not set.
 const MAX_BITS: usize = 1 << 16;
-
-/// A host, or two.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) enum Of {
-    Address(IpAddr),
-    /// Both directions are of one pair: the lower address is the first one.
-    Pair(IpAddr, IpAddr),
-}
-
-impl Of {
-    pub fn pair(one: IpAddr, other: IpAddr) -> Self {
-        Self::Pair(one.min(other), one.max(other))
-    }
-
-    fn of_bit(of: BitOf, moment: &Moment<'_>) -> Self {
-        let (source, destination) = (moment.sender().0, moment.receiver().0);
-        match of {
-            BitOf::Source => Self::Address(source),
-            BitOf::Destination => Self::Address(destination),
-            BitOf::Pair => Self::pair(source, destination),
-        }
-    }
-}
 
 /// The order of the packets of all workers.
 pub trait Turn: Debug + Send + Sync {
