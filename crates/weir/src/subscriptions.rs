@@ -165,13 +165,14 @@ pub fn ourmon(memory: usize) -> Vec<Subscription> {
 type Files<'r> = (&'r WriteCalls, Option<&'r (PathBuf, Limits)>);
 
 /// The subscriptions of the options of a run: packet files, extracted files, measurements, the names of services, and the
-/// logs that the command line names. `is_read` is whether a log or the configuration asks for rows or payload; `ports` is the number
+/// logs that the command line names. `is_read` is whether a log or the configuration asks for rows or payload; `has_rules`, whether rules look at flows; `ports` is the number
 /// of ports of unidentified flows that are counted separately.
 pub fn of_options(
     options: &cli::RunOptions,
     (packets, extracted): Files<'_>,
     (logs, servers): (Vec<SubscriptionSpec>, &[&str]),
     is_read: bool,
+    has_rules: bool,
     ports: usize,
 ) -> Vec<Subscription> {
     let mut specs = Vec::new();
@@ -194,7 +195,7 @@ pub fn of_options(
     let measure = SubscriptionSpec::delivering("--measure", Level::Flow, vec![measure]);
     add(options.logs.measure || sample > 0, measure);
     let rules = SubscriptionSpec::delivering("--rules", Level::Record, vec![FunctionCall::new("rules")]);
-    add(!options.rules.rules.is_empty(), rules);
+    add(has_rules, rules);
     let is_read = is_read || !specs.is_empty();
     // The numbers of the others do not depend on the logs.
     specs.extend(logs);

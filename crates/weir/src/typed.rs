@@ -20,13 +20,13 @@ const MAX_NAME: usize = 64;
 /// What a run with rules answers after its summary.
 const ALERTS: &str = "alerts by rule: top alert.signature";
 
-/// The subscriptions of a command line.
+/// The subscriptions of a command line; `has_rules` says whether rules look at flows.
 ///
 /// # Errors
 ///
 /// One of them is invalid, or an option names two files for all that matches.
-pub fn subscriptions(options: &RunOptions) -> Result<Vec<SubscriptionSpec>, String> {
-    let RunOptions { packets, extraction, logs, subscribe, rules, .. } = options;
+pub fn subscriptions(options: &RunOptions, has_rules: bool) -> Result<Vec<SubscriptionSpec>, String> {
+    let RunOptions { packets, extraction, logs, subscribe, .. } = options;
     one_alone("-w", packets.whole().map(str::to_owned))?;
     one_alone("--files", extraction.whole().map(|path| path.display().to_string()))?;
     if let Some(path) = extraction.whole().find(|path| path.to_str().is_none()) {
@@ -36,7 +36,7 @@ pub fn subscriptions(options: &RunOptions) -> Result<Vec<SubscriptionSpec>, Stri
     for text in subscribe {
         all.push(subscription(text)?);
     }
-    if !rules.rules.is_empty() {
+    if has_rules {
         all.push(subscription(ALERTS)?);
     }
     let files = Sequence::given(packets);

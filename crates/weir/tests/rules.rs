@@ -241,6 +241,43 @@ fn thresholds_of_the_user_are_followed() {
     assert_eq!(alerts("hide gen_id 1, sig_id 1\n", "1 line of threshold.config cannot be read"), all);
 }
 
+#[test]
+fn a_configuration_names_rules() {
+    let folder = desk("alert dns any any -> $OURS any (dns.query; content:\"e\"; sid:1;)\n");
+    put(folder.path(), "other.rules", b"alert dns any any -> any any (dns.query; content:\"e\"; sid:2;)\n");
+    put(
+        folder.path(),
+        "threshold.config",
+        b"threshold gen_id 1, sig_id 1, type limit, track by_rule, count 2, seconds 100000\n",
+    );
+    let capture = sample();
+    let log = |text: &str, more: &[&str]| {
+        put(folder.path(), "weir.toml", text.as_bytes());
+        let arguments = [capture.to_str().unwrap(), "-c", "weir.toml", "-n", "-o", "out", "--log", "fast"];
+        let ran = weir(folder.path(), &[&arguments, more].concat());
+        let log = std::fs::read_to_string(folder.path().join("out/fast.log")).unwrap_or_default();
+        let _ = std::fs::remove_dir_all(folder.path().join("out"));
+        (ran, log)
+    };
+    let rules = "[rules]\nfiles = [\"local.rules\"]\nvariables = [\"OURS=any\"]\n";
+    let (ran, whole) = log(rules, &[]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(whole.lines().count() > 2 && whole.lines().all(|line| line.contains("[1:1:0]")), "{whole}");
+    let (_, limited) = log(&format!("{rules}threshold_config = \"threshold.config\"\n"), &[]);
+    assert_eq!(limited.lines().count(), 2);
+    // The command line has others.
+    let (_, others) = log(rules, &["-S", "other.rules"]);
+    assert!(!others.is_empty() && others.lines().all(|line| line.contains("[1:2:0]")), "{others}");
+    for (text, expected) in [
+        ("[rules]\nalert_payload = true\n", "alert_payload has no effect without rule files"),
+        ("[rules]\nfiles = [\"local.rules\"]\nvariables = [\"OURS\"]\n", "`OURS` is not NAME=VALUE"),
+        ("[rules]\nfiles = [\"local.rules\"]\n", ""),
+    ] {
+        let (ran, _) = log(text, &[]);
+        assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+    }
+}
+
 /// Datagrams between 40 hosts, one each 10 ms, whose sender, receiver and word follow from a fixed sequence of numbers; and how many
 /// hosts send the word that rules ask for.
 fn many_hosts() -> (Vec<u8>, usize) {

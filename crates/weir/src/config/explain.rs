@@ -104,6 +104,22 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
         ("files.total", memory(config.files.total.value), config.files.total.line),
         ("files.count", config.files.count.value.to_string(), config.files.count.line),
         (
+            "rules.files",
+            list(&config.rules.files.value.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()),
+            config.rules.files.line,
+        ),
+        ("rules.variables", list(&config.rules.variables.value), config.rules.variables.line),
+        (
+            "rules.threshold_config",
+            path(&config.rules.threshold_config.value),
+            config.rules.threshold_config.line,
+        ),
+        (
+            "rules.alert_payload",
+            config.rules.alert_payload.value.to_string(),
+            config.rules.alert_payload.line,
+        ),
+        (
             "output.syslog",
             config.output.syslog.value.as_ref().map_or("none".to_owned(), ToString::to_string),
             config.output.syslog.line,

@@ -15,6 +15,7 @@ mod ourmon;
 mod packets;
 mod read;
 mod rings;
+mod rules;
 mod server;
 mod store;
 mod triggers;
@@ -28,6 +29,7 @@ pub use functions::level_named;
 pub use ourmon::from_ourmon;
 pub use packets::Packets;
 pub use read::toml_string;
+pub use rules::RuleSettings;
 pub use server::Server;
 pub use store::StoreSettings;
 
@@ -101,6 +103,8 @@ pub struct Config {
     pub packets: Packets,
     /// Files that are extracted from streams.
     pub files: Files,
+    /// Rules that look at flows.
+    pub rules: RuleSettings,
     /// Anonymisation.
     pub anon: Anon,
     /// The server of the pages, and its users.
@@ -234,6 +238,7 @@ impl Default for Config {
             output: Output::default(),
             packets: Packets::default(),
             files: Files::default(),
+            rules: RuleSettings::default(),
             anon: Anon::default(),
             server: Server::default(),
             store: StoreSettings::default(),
@@ -336,7 +341,7 @@ impl Chart {
     }
 }
 
-static KEYS: [Key<Config>; 22] = [
+static KEYS: [Key<Config>; 23] = [
     Key {
         name: "interval",
         takes: "a duration from \"1s\" to \"1h\", such as \"30s\" or \"5m\"",
@@ -465,6 +470,16 @@ static KEYS: [Key<Config>; 22] = [
             if let Some(table) = r.table(node) {
                 r.fill(table, &files::KEYS, &mut config.files);
                 files::check(r, table);
+            }
+        },
+    },
+    Key {
+        name: "rules",
+        takes: "a table, such as [rules]",
+        read: |r, node, config| {
+            if let Some(table) = r.table(node) {
+                r.fill(table, &rules::KEYS, &mut config.rules);
+                rules::check(r, table);
             }
         },
     },

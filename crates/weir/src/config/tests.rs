@@ -169,7 +169,7 @@ fn an_unknown_key_is_reported_with_a_suggestion() {
         errors("memory = \"1G\"\n  intervall = \"30s\"\n"),
         ["weir.toml:2:3: unknown key \"intervall\"\n   \
             2 |   intervall = \"30s\"\n     |   ^^^^^^^^^ did you mean \"interval\"?\n     \
-            = accepted: interval, memory, trigger_memory, inflate, inflate_ratio, inflate_total, inflate_total_ratio, workers, interfaces, expression, home, mon, output, packets, files, anon, server, store, chart, subscription, trigger, app"]
+            = accepted: interval, memory, trigger_memory, inflate, inflate_ratio, inflate_total, inflate_total_ratio, workers, interfaces, expression, home, mon, output, packets, files, rules, anon, server, store, chart, subscription, trigger, app"]
     );
 }
 

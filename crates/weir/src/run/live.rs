@@ -50,7 +50,7 @@ pub fn execute(run: Run) -> Exit {
 fn attempt(run: &Run) -> Result<Exit, (Exit, String)> {
     let workers = run.worker_count();
     let full_screen = wants_screen(run);
-    let rules = Watched::begin(&run.options.rules).unwrap_or_else(|error| {
+    let rules = Watched::begin(&run.request.rule_options).unwrap_or_else(|error| {
         eprintln!("weir: {error}");
         None
     });

@@ -358,6 +358,7 @@ impl Run {
             files,
             (given, &request.servers()),
             is_read,
+            request.rules.is_some(),
             ports,
         ));
         built_in.extend(subscriptions::typed(&request.typed));
@@ -427,7 +428,7 @@ impl Run {
         }
         // Rules are read again when a file is written.
         if self.request.inputs.is_empty() {
-            rules::directories(&self.options.rules).iter().for_each(|directory| paths.read(directory));
+            rules::directories(&self.request.rule_options).iter().for_each(|directory| paths.read(directory));
         }
         // Lists are read again when a configuration is checked or applied.
         let lists = self.configuration.as_ref().map(|one| one.lists()).unwrap_or_default();

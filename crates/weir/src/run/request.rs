@@ -79,6 +79,8 @@ pub struct Request {
     /// The rules that look at flows, if any are given, and a sentence if some are not in force.
     pub rules: Option<Rules>,
     pub rules_note: Option<String>,
+    /// The files that they are read from, and how.
+    pub rule_options: cli::RuleOptions,
     /// The length of an interval in nanoseconds.
     pub interval: u64,
     /// Limit in bytes of all memory that grows with traffic.
@@ -135,7 +137,8 @@ impl Request {
             None => Config::default(),
         };
         let own_apps = OwnApps::new(config.apps.clone()).map_err(usage)?;
-        let crate::rules::OfRun { rules, note: rules_note } = crate::rules::of_run(&options.rules)?;
+        let rule_options = config.rules.or_given(&options.rules);
+        let crate::rules::OfRun { rules, note: rules_note } = crate::rules::of_run(&rule_options)?;
         let logs = logs(options, &config);
         let (files, mut expression) = words(&options.words, &options.after_dashes);
         if let Some(path) = &options.expression_file {
@@ -197,7 +200,7 @@ impl Request {
             sysname: config.mon.sysname.value.clone(),
             triggers: config.triggers.clone(),
             trigger_memory: config.trigger_memory.value.map(|bytes| bytes as usize),
-            typed: typed::subscriptions(options).map_err(usage)?,
+            typed: typed::subscriptions(options, rules.is_some()).map_err(usage)?,
             logs,
             syslog: options.logs.syslog.clone().or_else(|| config.output.syslog.value.clone()),
             syslog_roots: config.output.syslog_ca.value.clone(),
@@ -219,6 +222,7 @@ impl Request {
             own_apps: Arc::new(own_apps),
             rules,
             rules_note,
+            rule_options,
             interval,
             memory,
             inflation: Inflation {

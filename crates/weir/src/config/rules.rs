@@ -1,0 +1,86 @@
+//! The table `[rules]`: rules that look at flows, as -S reads them.
+
+use super::Setting;
+use super::fault::Fault;
+use super::read::{ConfigReader, Key};
+use crate::cli::RuleOptions;
+use std::path::PathBuf;
+use toml::de::DeTable;
+
+/// Rules, and how they are read.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct RuleSettings {
+    /// Rule files, and directories of such.
+    pub files: Setting<Vec<PathBuf>>,
+    /// Variables of addresses and ports, as `NAME=VALUE`.
+    pub variables: Setting<Vec<String>>,
+    /// The thresholds of the user.
+    pub threshold_config: Setting<Option<PathBuf>>,
+    /// Whether alerts have payload.
+    pub alert_payload: Setting<bool>,
+}
+
+impl RuleSettings {
+    /// The rules of a run: those of the command line, or else these.
+    pub fn or_given(&self, given: &RuleOptions) -> RuleOptions {
+        if !given.rules.is_empty() {
+            return given.clone();
+        }
+        RuleOptions {
+            rules: self.files.value.clone(),
+            rule_var: self.variables.value.clone(),
+            alert_payload: self.alert_payload.value,
+            threshold_config: self.threshold_config.value.clone(),
+        }
+    }
+}
+
+pub(super) static KEYS: [Key<RuleSettings>; 4] = [
+    Key {
+        name: "files",
+        takes: "a list of rule files and directories, such as [\"/etc/weir/rules\"]",
+        read: |r, node, rules| {
+            rules.files.line = Some(r.line(node.span().start));
+            for path in r.array(node) {
+                rules.files.value.extend(r.path(path));
+            }
+        },
+    },
+    Key {
+        name: "variables",
+        takes: "a list of variables, such as [\"HOME_NET=[10.0.0.0/8]\"]",
+        read: |r, node, rules| {
+            rules.variables.line = Some(r.line(node.span().start));
+            for one in r.array(node) {
+                let variable = r.parsed(one, |text| match text.split_once('=') {
+                    Some((name, list)) if !name.is_empty() && !list.is_empty() => Ok(text.to_owned()),
+                    _ => Err(format!("`{text}` is not NAME=VALUE")),
+                });
+                rules.variables.value.extend(variable);
+            }
+        },
+    },
+    Key {
+        name: "threshold_config",
+        takes: "a file, such as \"/etc/weir/threshold.config\"",
+        read: |r, node, rules| r.set_path(node, &mut rules.threshold_config),
+    },
+    Key {
+        name: "alert_payload",
+        takes: "true or false",
+        read: |r, node, rules| {
+            let value = r.boolean(node);
+            r.set(node, value, &mut rules.alert_payload);
+        },
+    },
+];
+
+/// Refuses settings without rules.
+pub(super) fn check(r: &mut ConfigReader<'_>, table: &DeTable<'_>) {
+    for key in ["variables", "threshold_config", "alert_payload"] {
+        if let (None, Some(node)) = (table.get("files"), table.get(key)) {
+            let fault = Fault::new(node.span(), format!("{key} has no effect without rule files"));
+            r.faults.push(fault.accepts("files = [\"DIR\"] in this table"));
+        }
+    }
+}
