@@ -242,6 +242,44 @@ fn thresholds_of_the_user_are_followed() {
 }
 
 #[test]
+fn a_rule_is_explained() {
+    let folder = desk(
+        "alert http any any -> any 80 (msg:\"a\"; flow:established,to_server; http.uri; content:\"/ab\"; content:\"/x|00 3b|y\"; nocase; startswith; \
+         classtype:known; reference:url,example.org; sid:7; rev:3;)\n\
+         alert tcp any any -> any any (msg:\"b\"; lua:x; sid:8;)\n\
+         alert tcp any any -> any any (msg:\"c\"; flags:S; sid:9;)\n",
+    );
+    put(folder.path(), "classification.config", b"config classification: known,A class,2\n");
+    let explain = |sid: &str, more: &[&str]| {
+        weir(folder.path(), &[&["rules", "explain", sid, "local.rules"], more].concat())
+    };
+    let ran = explain("7", &[]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    for expected in [
+        "1:7:3  a\nclass known: A class, priority 2; local.rules:1\nreference url example.org\n",
+        "alert http any any -> any 80\n",
+        "  in messages of the client: by \"/x|00 3b|y\" in either case, at the beginning of http.uri (the longest one); \
+         looked for in http.uri of the client\n",
+    ] {
+        assert!(ran.text().contains(expected), "{expected}\n{}", ran.text());
+    }
+    let meaning =
+        ran.text().lines().find(|line| line.contains("flow:established,to_server")).unwrap().to_owned();
+    assert!(meaning.len() > 60, "{meaning}");
+    let json: serde_json::Value = serde_json::from_str(&explain("1:7", &["--json"]).text()).unwrap();
+    assert_eq!((&json["sid"], &json["header"]), (&7.into(), &"alert http any any -> any 80".into()));
+    assert_eq!(json["parts"][0]["found_by"]["literal"], "\"/x|00 3b|y\"");
+    assert!(json["options"][1]["meaning"].is_string());
+    assert!(explain("9", &[]).text().contains("  in packets: without a search\n"));
+    let refused = explain("8", &[]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.text().starts_with("The rule is not in force.\nlocal.rules:2:"), "{}", refused.text());
+    assert!(
+        explain("10", &[]).text().contains("no rule has the sid 10") && explain("x", &[]).code == Some(1)
+    );
+}
+
+#[test]
 fn a_configuration_names_rules() {
     let folder = desk("alert dns any any -> $OURS any (dns.query; content:\"e\"; sid:1;)\n");
     put(folder.path(), "other.rules", b"alert dns any any -> any any (dns.query; content:\"e\"; sid:2;)\n");

@@ -5,6 +5,7 @@
 
 mod about;
 mod events;
+mod explained;
 mod flow_state;
 mod groups;
 mod handle;
@@ -20,6 +21,7 @@ mod shared_state;
 mod view;
 
 pub use events::Anomaly;
+pub use explained::{Explained, FoundBy};
 pub use flow_state::FlowState;
 pub use packet::Seen;
 pub use part::ProgramRule;

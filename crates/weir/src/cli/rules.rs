@@ -4,13 +4,20 @@ use super::values::bytes;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// Check rules of Suricata and Snort, count what they ask for, merge them into one file, or list what they may say.
+/// Check rules of Suricata and Snort, count what they ask for, explain one, merge them into one file, or list what they may say.
 #[derive(Debug, Subcommand)]
 pub enum RulesCommand {
     /// Read rule files and name each rule that is refused, with its place and reason; exit code 1 if there is one.
     Check(RuleFiles),
     /// Count rules by action, protocol, buffer and keyword.
     Stats(RuleFiles),
+    /// Explain a rule: what each option means, by which literal it is found and where, or why it is not in force.
+    Explain {
+        /// The sid of the rule, or its gid and sid: 1:2019401.
+        sid: String,
+        #[command(flatten)]
+        files: RuleFiles,
+    },
     /// Merge rules of files, directories and archives into one file, as suricata-update does, and print what has changed.
     Update(RuleUpdate),
     /// List all keywords of rules, with their values and help.

@@ -55,7 +55,7 @@ fn unknown_classes(read: &Read) -> Vec<Note> {
 }
 
 /// A rule that asks for something that nothing reads yet.
-fn unread((loaded, reason): &(LoadedRule, String)) -> String {
+pub(super) fn unread((loaded, reason): &(LoadedRule, String)) -> String {
     format!("{}: sid {}: not supported: {reason}\n", place(&loaded.origin), loaded.rule.sid)
 }
 
@@ -64,7 +64,7 @@ fn place(origin: &Origin) -> String {
 }
 
 /// A refusal with the part of its line and a mark below the fault.
-fn refusal(refusal: &Refusal) -> String {
+pub(super) fn refusal(refusal: &Refusal) -> String {
     let sid = refusal.sid.map(|sid| format!("sid {sid}: ")).unwrap_or_default();
     let kind = match refusal.fault.kind {
         FaultKind::Wrong => "",

@@ -1,6 +1,7 @@
 //! `weir rules`: what is known of rule files without a packet.
 
 mod check;
+mod explain;
 mod files;
 mod follow;
 mod keywords;
@@ -19,6 +20,9 @@ pub fn rules(command: &RulesCommand) -> Exit {
     match command {
         RulesCommand::Check(options) => with_set(options, check::check),
         RulesCommand::Stats(options) => with_set(options, stats::stats),
+        RulesCommand::Explain { sid, files } => {
+            with_set(files, |read, as_json| explain::explain(read, sid, as_json))
+        }
         RulesCommand::Update(options) => update::update(options),
         RulesCommand::Keywords { json } => print(&keywords::keywords(*json)),
     }
@@ -31,7 +35,7 @@ struct Outcome {
 }
 
 /// Reads the files and answers.
-fn with_set(options: &RuleFiles, answer: fn(&files::Read, bool) -> Outcome) -> Exit {
+fn with_set(options: &RuleFiles, answer: impl Fn(&files::Read, bool) -> Outcome) -> Exit {
     let wanted = files::Wanted {
         paths: &options.paths,
         variables: &options.rule_var,
