@@ -111,11 +111,10 @@ fn literal(bytes: &[u8]) -> String {
     let mut is_hex = false;
     for byte in bytes {
         let is_plain = (byte.is_ascii_graphic() || *byte == b' ') && !b"\"|;:\\".contains(byte);
-        match (is_plain, is_hex) {
-            (true, true) => out.push_str("|"),
-            (false, false) => out.push_str("|"),
-            (false, true) => out.push(' '),
-            (true, false) => {}
+        if is_plain == is_hex {
+            out.push('|');
+        } else if is_hex {
+            out.push(' ');
         }
         match is_plain {
             true => out.push(char::from(*byte)),
