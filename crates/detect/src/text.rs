@@ -58,7 +58,8 @@ impl RuleText<'_> {
 }
 
 impl TextPlace {
-    /// The line and the column, both from 1, if the first line of the text is this one, and so many of its bytes precede the text.
+    /// The line and the column, both from 1, if the first line of the text is `first_line`, and `skipped` of its bytes precede
+    /// the text.
     pub fn in_file(self, first_line: usize, skipped: usize) -> (usize, usize) {
         (first_line + self.after, self.at + if self.after == 0 { skipped } else { 0 } + 1)
     }

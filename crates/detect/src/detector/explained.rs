@@ -7,6 +7,7 @@ use super::prepared::Source;
 use super::program::Program;
 use crate::content::FastPattern;
 use crate::finder::Place;
+use crate::rule::Test;
 use weir_wire::Direction;
 
 /// A part of a rule, and what finds it.
@@ -59,7 +60,7 @@ fn explained<'p>(known: &'p ProgramRule, part: &'p Part, sources: &[Source]) -> 
     let found = handle(rule, &part.tests);
     let literal = found.map(|found| {
         let is_marked = found.of.tests.iter().any(|test| match test {
-            crate::Test::Content(content) => content.fast_pattern != FastPattern::Unsaid,
+            Test::Content(content) => content.fast_pattern != FastPattern::Unsaid,
             _ => false,
         });
         FoundBy {
