@@ -51,9 +51,7 @@ pub struct Search {
     literals: Vec<Owned>,
     classes: Vec<Class>,
     short: Option<Short>,
-    /// Filters for few literals each, and for each of them its literals.
-    filters: Vec<Shuffle>,
-    filtered: Vec<Box<[Filtered]>>,
+    filters: Vec<Filter>,
 }
 
 /// A literal with its folded bytes.
@@ -298,8 +296,13 @@ impl Short {
     }
 }
 
-/// A literal of a filter: its number, and where in it the bytes are that are compared.
-type Filtered = (u32, usize);
+/// Few literals, found by a filter for four bytes of each.
+#[derive(Debug)]
+struct Filter {
+    shuffle: Shuffle,
+    /// The literals by their numbers in the filter, and where in them the bytes are that are compared.
+    literals: Box<[(u32, usize)]>,
+}
 
 /// How seldom a byte is in traffic, roughly: text and zeros are common.
 fn rarity(byte: u8) -> u32 {
@@ -322,27 +325,40 @@ fn rarity(byte: u8) -> u32 {
     }
 }
 
-/// Filters for literals, each of some of them, and the literals of each.
-fn filters(literals: &mut [(u32, &Owned)]) -> (Vec<Shuffle>, Vec<Box<[Filtered]>>) {
-    literals.sort_unstable_by_key(|(number, literal)| (&literal.bytes, *number));
-    literals.chunks(FILTERED).map(filter).unzip()
-}
+impl Filter {
+    /// Filters for literals, each of some of them.
+    fn all(literals: &mut [(u32, &Owned)]) -> Vec<Self> {
+        literals.sort_unstable_by_key(|(number, literal)| (&literal.bytes, *number));
+        literals.chunks(FILTERED).map(Self::new).collect()
+    }
 
-fn filter(literals: &[(u32, &Owned)]) -> (Shuffle, Box<[Filtered]>) {
-    let rarest = |bytes: &[u8]| {
-        let windows = bytes.windows(COMPARED).enumerate();
-        let sum = |window: &[u8]| window.iter().map(|byte| rarity(*byte)).sum::<u32>();
-        // The first one of those that are equally rare.
-        windows.rev().max_by_key(|(_, window)| sum(window)).map_or(0, |(at, _)| at)
-    };
-    let places: Box<[Filtered]> =
-        literals.iter().map(|(number, literal)| (*number, rarest(&literal.bytes))).collect();
-    let compared = (0..).zip(literals.iter().zip(&places)).map(|(number, ((_, literal), (_, from)))| {
-        let rest = literal.bytes.get(*from..).unwrap_or_default();
-        let bytes = rest.get(..COMPARED).unwrap_or(rest);
-        Compared { bytes, ignores_case: literal.ignores_case, number }
-    });
-    (Shuffle::new(compared.collect()), places)
+    fn new(literals: &[(u32, &Owned)]) -> Self {
+        let rarest = |bytes: &[u8]| {
+            let windows = bytes.windows(COMPARED).enumerate();
+            let sum = |window: &[u8]| window.iter().map(|byte| rarity(*byte)).sum::<u32>();
+            // The first one of those that are equally rare.
+            windows.rev().max_by_key(|(_, window)| sum(window)).map_or(0, |(at, _)| at)
+        };
+        let places: Box<[(u32, usize)]> =
+            literals.iter().map(|(number, literal)| (*number, rarest(&literal.bytes))).collect();
+        let compared = (0..).zip(literals.iter().zip(&places)).map(|(number, ((_, literal), (_, from)))| {
+            let rest = literal.bytes.get(*from..).unwrap_or_default();
+            let bytes = rest.get(..COMPARED).unwrap_or(rest);
+            Compared { bytes, ignores_case: literal.ignores_case, number }
+        });
+        Self { shuffle: Shuffle::new(compared.collect()), literals: places }
+    }
+
+    fn find(&self, literals: &[Owned], text: &[u8], found: &mut impl FnMut(usize, usize)) {
+        self.shuffle.find(text, |number, at| {
+            let Some((literal, from)) = self.literals.get(number as usize) else { return };
+            if let Some(start) = at.checked_sub(*from)
+                && literals.get(*literal as usize).is_some_and(|literal| literal.is_at(text, start))
+            {
+                found(*literal as usize, start);
+            }
+        });
+    }
 }
 
 impl Search {
@@ -374,14 +390,14 @@ impl Search {
             in_steps.extend([(2, MIN_OF_2..MIN_OF_4), (1, GRAM..MIN_OF_2)]);
             short = Some(of(1..GRAM)).filter(|of| !of.is_empty()).map(|of| Short::new(&of));
         }
-        let (filters, filtered) = filters(&mut filtered);
+        let filters = Filter::all(&mut filtered);
         let class = |(step, lengths): (usize, Range<usize>)| {
             let of: Vec<(u32, &[u8])> =
                 of(lengths).into_iter().map(|(number, literal)| (number, &*literal.bytes)).collect();
             (!of.is_empty()).then(|| Class::new(step, &of))
         };
         let classes = in_steps.into_iter().filter_map(class).collect();
-        Self { literals, classes, short, filters, filtered }
+        Self { literals, classes, short, filters }
     }
 
     /// Calls `found` with each literal, by its position, and each place of it in the text. The order of calls is not defined.
@@ -389,15 +405,9 @@ impl Search {
         for class in &self.classes {
             class.find(&self.literals, text, &mut found);
         }
-        shuffle::find(&self.filters, text, |filter, number, at| {
-            let of_filter = self.filtered.get(filter).and_then(|literals| literals.get(number as usize));
-            if let Some((literal, from)) = of_filter
-                && let Some(start) = at.checked_sub(*from)
-                && self.literals.get(*literal as usize).is_some_and(|literal| literal.is_at(text, start))
-            {
-                found(*literal as usize, start);
-            }
-        });
+        for filter in &self.filters {
+            filter.find(&self.literals, text, &mut found);
+        }
         if let Some(short) = &self.short {
             short.find(&self.literals, text, &mut found);
         }
@@ -411,14 +421,14 @@ impl Search {
             let table = size_of_val(&*class.table.starts) + size_of_val(&*class.table.entries);
             size_of_val(&*class.bitmap) + table
         };
+        let of_filter = |filter: &Filter| filter.shuffle.memory() + size_of_val(&*filter.literals);
         let short = self.short.as_ref().map_or(0, |short| {
             size_of_val(&*short.bitmap)
                 + short.by_first.iter().map(|positions| 24 + positions.capacity() * 4).sum::<usize>()
         });
         literals
             + self.classes.iter().map(of_class).sum::<usize>()
-            + self.filters.iter().map(Shuffle::memory).sum::<usize>()
-            + self.filtered.iter().map(|literals| size_of_val(&**literals)).sum::<usize>()
+            + self.filters.iter().map(of_filter).sum::<usize>()
             + short
     }
 }
