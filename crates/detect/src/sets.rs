@@ -232,13 +232,26 @@ impl Variables {
         self.ports.insert(name.to_owned(), list.to_owned());
     }
 
-    /// Sets a variable by its name alone: those that exist keep their kind; else ports are what reads as ports alone.
+    /// Sets a variable by its name alone: those that exist keep their kind; else ports are what reads as ports, and `any` is of both kinds.
     ///
     /// # Errors
     /// The list reads neither as addresses nor as ports.
     pub fn set(&mut self, name: &str, list: &str) -> Result<(), String> {
-        let are_ports = self.ports.contains_key(name)
-            || !self.addresses.contains_key(name) && parse::<PortSet>(list, &self.ports, 0).is_ok();
+        let (of_ports, of_addresses) = (self.ports.contains_key(name), self.addresses.contains_key(name));
+        // A variable of neither kind, or of both, may be of either.
+        let is_open = of_ports == of_addresses;
+        let may_be_ports = parse::<PortSet>(list, &self.ports, 0).is_ok();
+        if is_open {
+            self.ports.remove(name);
+            self.addresses.remove(name);
+        }
+        if is_open && may_be_ports && parse::<AddressSet>(list, &self.addresses, 0).is_ok() {
+            // `any` is of both kinds.
+            self.ports.insert(name.to_owned(), list.to_owned());
+            self.addresses.insert(name.to_owned(), list.to_owned());
+            return Ok(());
+        }
+        let are_ports = if is_open { may_be_ports } else { of_ports };
         let (variables, fault) = if are_ports {
             (&mut self.ports, parse::<PortSet>(list, &BTreeMap::new(), 0).err())
         } else {
@@ -519,8 +532,14 @@ mod tests {
         variables.set("MY_PORTS", "[1,2]").unwrap();
         variables.set("MY_NETS", "any").unwrap();
         assert!(variables.set("HOME_NET", "x").is_err());
-        let mut lists = Lists::new(variables);
+        let mut lists = Lists::new(variables.clone());
         assert!(lists.addresses("$HTTP_SERVERS", 0).unwrap().has("192.0.2.7".parse().unwrap()));
         assert_eq!(lists.ports("$MY_PORTS", 0).unwrap().as_slice(), [(1, 2)]);
+        assert!(lists.addresses("$MY_NETS", 0).unwrap().has("192.0.2.7".parse().unwrap()));
+        assert!(lists.ports("$MY_NETS", 0).unwrap().has(7));
+        variables.set("MY_NETS", "10.0.0.0/8").unwrap();
+        let mut lists = Lists::new(variables);
+        assert!(!lists.addresses("$MY_NETS", 0).unwrap().has("192.0.2.7".parse().unwrap()));
+        assert!(lists.ports("$MY_NETS", 0).is_err());
     }
 }
