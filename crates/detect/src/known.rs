@@ -123,9 +123,8 @@ impl KnownFile {
             .iter()
             .map(|text| placed(became(text, text_of_part, &old, &mut read)))
             .collect();
-        let lines = |bytes: &[u8]| memchr::memchr_iter(b'\n', bytes).count();
-        let more_lines =
-            lines(text_of_part).wrapping_sub(lines(self.bytes.get(changed.old.clone()).unwrap_or_default()));
+        let lines_before = newlines(self.bytes.get(changed.old.clone()).unwrap_or_default());
+        let more_lines = newlines(text_of_part).wrapping_sub(lines_before);
         for text in self.texts.iter_mut().skip(changed.texts.end) {
             text.line = text.line.wrapping_add(more_lines);
             text.bytes = text.bytes.start.wrapping_add(grown)..text.bytes.end.wrapping_add(grown);
@@ -134,17 +133,24 @@ impl KnownFile {
         let kept_end = self.texts.len() - changed.texts.end;
         self.texts.splice(changed.texts, new);
         self.bytes.splice(changed.old, text_of_part.iter().copied());
-        let kept_end = self.texts.len() - kept_end;
-        for (at, text) in self.texts.iter_mut().enumerate() {
-            let is_kept = at < kept_start || at >= kept_end;
-            if is_kept && text.names_sources {
-                let lines = self.bytes.get(text.bytes.clone()).unwrap_or_default();
-                if let Some(again) = texts_of_part(lines, true).first() {
-                    (text.outcome, text.names_sources) = read(again);
-                }
+        let new = kept_start..self.texts.len() - kept_end;
+        self.read_named_again(&new, read);
+        Ok(())
+    }
+
+    /// Reads the texts again that name files or lists, apart from those that are new.
+    fn read_named_again(
+        &mut self,
+        new: &Range<usize>,
+        mut read: impl FnMut(&RuleText<'_>) -> (Outcome, bool),
+    ) {
+        let kept = self.texts.iter_mut().enumerate().filter(|(at, _)| !new.contains(at));
+        for (_, text) in kept.filter(|(_, text)| text.names_sources) {
+            let lines = self.bytes.get(text.bytes.clone()).unwrap_or_default();
+            if let Some(again) = texts_of_part(lines, true).first() {
+                (text.outcome, text.names_sources) = read(again);
             }
         }
-        Ok(())
     }
 
     /// What is to be read again of a file that has this many bytes at its beginning and its end as before.
@@ -155,7 +161,6 @@ impl KnownFile {
         let last = self.texts.partition_point(|text| text.bytes.start <= common_from).max(first);
         let before = first.checked_sub(1).and_then(|at| self.texts.get(at));
         let from = before.map_or(0, |text| text.bytes.end);
-        let newlines = |bytes: &[u8]| memchr::memchr_iter(b'\n', bytes).count();
         let line = before
             .map_or(1, |text| text.line + newlines(self.bytes.get(text.bytes.clone()).unwrap_or_default()));
         let whole = Changed { texts: first..self.texts.len(), old: from..self.bytes.len(), line };
@@ -176,6 +181,10 @@ impl KnownFile {
         let known = texts.iter().filter(|text| !text.names_sources);
         known.filter_map(|text| Some((self.bytes.get(text.bytes.clone())?, text.outcome.clone()))).collect()
     }
+}
+
+fn newlines(bytes: &[u8]) -> usize {
+    memchr::memchr_iter(b'\n', bytes).count()
 }
 
 /// What is read again of a file.

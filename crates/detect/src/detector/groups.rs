@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use weir_wire::Direction;
 
 /// Maximum number of groups that are made for one kind of packets. Flows beyond have the parts of all ports.
-const MOST: usize = 256;
+const MAX_GROUPS: usize = 256;
 /// Maximum number of pairs of ports whose group a worker remembers.
 const MAX_PAIRS: usize = 1 << 16;
 
@@ -116,7 +116,7 @@ impl Groups {
         let made = self.made.read().unwrap_or_else(PoisonError::into_inner);
         let views = made.values().flat_map(|group| group.packets.iter().chain(&group.streams));
         let mut searched: Vec<Arc<Searched>> = views.map(|view| Arc::clone(view.searched())).collect();
-        let room = (2 * MOST).saturating_sub(searched.len());
+        let room = (2 * MAX_GROUPS).saturating_sub(searched.len());
         let unused = self.before.iter().filter(|one| !searched.iter().any(|known| Arc::ptr_eq(known, one)));
         let unused: Vec<_> = unused.take(room).cloned().collect();
         searched.extend(unused);
@@ -137,7 +137,7 @@ impl Groups {
     fn of_buckets(&self, rules: &[ProgramRule], parts: &[Part], fitting: Box<[u32]>) -> Arc<Group> {
         let (known, is_full) = {
             let made = self.made.read().unwrap_or_else(PoisonError::into_inner);
-            (made.get(&fitting).cloned(), made.len() >= MOST)
+            (made.get(&fitting).cloned(), made.len() >= MAX_GROUPS)
         };
         if let Some(group) = known {
             return group;

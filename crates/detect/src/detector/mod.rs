@@ -751,11 +751,11 @@ impl Detector {
     /// Whether a match becomes an alert, by thresholds of the rule and of the user.
     fn becomes_alert(&mut self, known: &ProgramRule, moment: &Moment<'_>) -> bool {
         let (rule, of_user) = (known.rule(), &known.of_user);
-        if is_limited(rule, of_user) {
-            self.wait_for_turn();
-        }
         if !has_counts(rule, of_user) {
             return !of_user.suppresses(moment);
+        }
+        if is_limited(rule, of_user) {
+            self.wait_for_turn();
         }
         let judged = Judged { rule, of_user, moment, counts: self.number.is_some() };
         let judgement = self.shared.judge(&judged);

@@ -172,15 +172,13 @@ impl Making<'_> {
             }
             for source in &one.sources {
                 let protocol = prepared.protocol.filter(|_| self.searches);
-                let kind = match *source {
-                    Source::Packets(class, side) if protocol.is_none() => (class, side),
-                    Source::Streams(side) if protocol.is_none() => (TCP, side),
-                    Source::Buffer(..) => {
-                        gathered.found_in.entry((*source, None)).or_default().push(part);
-                        continue;
-                    }
-                    Source::Packets(..) | Source::Streams(_) => {
-                        gathered.found_in.entry((*source, protocol)).or_default().push(part);
+                let kind = match (*source, protocol) {
+                    (Source::Packets(class, side), None) => (class, side),
+                    (Source::Streams(side), None) => (TCP, side),
+                    (source, protocol) => {
+                        // The parser of a protocol emits a buffer, so that the flow has it.
+                        let protocol = protocol.filter(|_| !matches!(source, Source::Buffer(..)));
+                        gathered.found_in.entry((source, protocol)).or_default().push(part);
                         continue;
                     }
                 };
