@@ -22,9 +22,9 @@ fn json(folder: &Path, args: &[&str]) -> serde_json::Value {
     serde_json::from_str(&ran.text()).unwrap()
 }
 
-/// The sids of a list of the receipt.
-fn sids(receipt: &serde_json::Value, list: &str) -> Vec<u64> {
-    receipt[list].as_array().unwrap().iter().map(|rule| rule["sid"].as_u64().unwrap()).collect()
+/// The sids of a list of the changes.
+fn sids(changes: &serde_json::Value, list: &str) -> Vec<u64> {
+    changes[list].as_array().unwrap().iter().map(|rule| rule["sid"].as_u64().unwrap()).collect()
 }
 
 /// The merged file.
@@ -94,8 +94,8 @@ fn files_directories_and_archives_become_one_file() {
     assert_eq!(fs::metadata(at.join("out/weir.rules")).unwrap().modified().unwrap(), written);
     // The merged file may lie in the directory of a source.
     update(at, &["out", "one.rules"]).exits(2).says("the directory has no file *.rules");
-    let receipt = json(at, &["dir", "--local", "one.rules", "--ignore", ""]);
-    assert_eq!((sids(&receipt, "added"), sids(&receipt, "removed")), (vec![9], vec![4, 5]));
+    let changes = json(at, &["dir", "--local", "one.rules", "--ignore", ""]);
+    assert_eq!((sids(&changes, "added"), sids(&changes, "removed")), (vec![9], vec![4, 5]));
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn confs_switch_drop_and_modify_in_their_order() {
     let args = [&["emerging-dos.rules", "other.rules"][..], &confs, &others].concat();
     let planned = json(at, &[&args[..], &["--dry-run"]].concat());
     assert!(planned["written"] == false && !at.join("out").exists());
-    let receipt = json(at, &args);
-    assert_eq!(receipt["written"], true);
+    let changes = json(at, &args);
+    assert_eq!(changes["written"], true);
     for (list, expected) in [
         ("switched_off", vec![1, 5]),
         ("enabled", vec![4, 5]),
@@ -134,9 +134,9 @@ fn confs_switch_drop_and_modify_in_their_order() {
         ("enabled_for_flowbits", vec![3]),
         ("added", vec![1, 2, 3, 4, 5, 6]),
     ] {
-        assert_eq!((sids(&receipt, list), sids(&planned, list)), (expected.clone(), expected), "{list}");
+        assert_eq!((sids(&changes, list), sids(&planned, list)), (expected.clone(), expected), "{list}");
     }
-    assert_eq!(receipt["unused_lines"], serde_json::json!(["disable.conf:4"]));
+    assert_eq!(changes["unused_lines"], serde_json::json!(["disable.conf:4"]));
     let expected = [
         format!("# {}", rules[0].replacen("alert", "drop", 1)),
         rules[1].replacen("alert", "drop", 1),
@@ -148,11 +148,11 @@ fn confs_switch_drop_and_modify_in_their_order() {
     ];
     assert_eq!(out(at).split_once('\n').unwrap().1, expected.concat());
     // Without confs the next update changes these back.
-    let receipt = json(at, &["emerging-dos.rules", "other.rules"]);
-    assert_eq!(sids(&receipt, "changed"), [1, 2, 3, 4, 5, 6]);
-    let first = &receipt["changed"][0];
+    let changes = json(at, &["emerging-dos.rules", "other.rules"]);
+    assert_eq!(sids(&changes, "changed"), [1, 2, 3, 4, 5, 6]);
+    let first = &changes["changed"][0];
     assert!(first["on_before"] == false && first["on"] == true, "{first}");
-    assert_eq!((&receipt["changed"][5]["rev_before"], &receipt["changed"][5]["rev"]), (&9.into(), &4.into()));
+    assert_eq!((&changes["changed"][5]["rev_before"], &changes["changed"][5]["rev"]), (&9.into(), &4.into()));
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn rules_of_emerging_threats_are_merged() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let receipt = json(folder.path(), &[rules.to_str().unwrap()]);
+    let changes = json(folder.path(), &[rules.to_str().unwrap()]);
     let check = |path: &str| {
         let ran = run(Command::new(env!("CARGO_BIN_EXE_weir"))
             .args(["rules", "check", "--json", path])
@@ -271,7 +271,7 @@ fn rules_of_emerging_threats_are_merged() {
         now["in_force"],
         before["in_force"]
     );
-    assert_eq!(receipt["in_force"], now["in_force"]);
-    let set_by_rules = receipt["enabled_for_flowbits"].as_array().unwrap().len() as u64;
+    assert_eq!(changes["in_force"], now["in_force"]);
+    let set_by_rules = changes["enabled_for_flowbits"].as_array().unwrap().len() as u64;
     assert_eq!(now["rules"].as_u64(), before["rules"].as_u64().map(|rules| rules + set_by_rules));
 }

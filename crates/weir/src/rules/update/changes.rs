@@ -14,7 +14,7 @@ type Numbers = Vec<(u32, u32)>;
 
 /// What an update did.
 #[derive(Default)]
-pub struct Receipt {
+pub struct Changes {
     /// The number of rule files that were read.
     pub files: usize,
     /// Rules that disable.conf has switched off.
@@ -27,7 +27,7 @@ pub struct Receipt {
     pub modified: Numbers,
     /// Rules that were switched on because they set a flowbit that another one asks for.
     pub for_flowbits: Numbers,
-    /// Changes that would have left no rule, each with its place.
+    /// Lines of modify.conf that would have left no rule, each with its place.
     pub failed: Vec<String>,
     /// Lines of confs that name no rule.
     pub unused: Vec<String>,
@@ -53,7 +53,7 @@ pub struct Receipt {
     pub is_dry: bool,
 }
 
-impl Receipt {
+impl Changes {
     /// Compares the merged rules with those that the file had.
     pub fn compare(&mut self, before: &Merged, now: &Merged) {
         for rule in &now.rules {

@@ -4,10 +4,10 @@
 //! switched on that set a flowbit which another one asks for. A fault changes nothing.
 
 mod beside;
+mod changes;
 mod conf;
 mod merge;
 mod modification;
-mod receipt;
 mod rule;
 mod selection;
 mod sources;
@@ -16,9 +16,9 @@ use super::files::{self, Beside, MAX_FILE};
 use crate::cli::RuleUpdate;
 use crate::exit::{Exit, complain, print};
 use beside::BesideFiles;
+use changes::Changes;
 use conf::{Confs, Line, modifications, selections};
 use merge::Merged;
-use receipt::Receipt;
 use selection::Glob;
 use sources::{Reader, SourceFile, SourceFiles};
 use std::io::ErrorKind;
@@ -53,23 +53,23 @@ fn updated(options: &RuleUpdate) -> Result<String, Failure> {
     };
     let SourceFiles { rules, beside } = read(options, &output)?;
     let mut now = merged(&rules)?;
-    let mut receipt = Receipt { files: rules.len(), output, is_dry: options.dry_run, ..Receipt::default() };
-    apply(&mut confs, &mut now, &mut receipt);
-    let beside = BesideFiles::of(&beside, weir_files::directory_of(&receipt.output));
+    let mut changes = Changes { files: rules.len(), output, is_dry: options.dry_run, ..Changes::default() };
+    apply(&mut confs, &mut now, &mut changes);
+    let beside = BesideFiles::of(&beside, weir_files::directory_of(&changes.output));
     let text = now.text();
-    check(&text, &beside, options, &mut receipt)?;
-    let old = old_file(&receipt.output)?;
+    check(&text, &beside, options, &mut changes)?;
+    let old = old_file(&changes.output)?;
     let before = merged(old.as_slice())?;
-    receipt.compare(&before, &now);
-    receipt.differs = old.first().is_none_or(|old| old.bytes != text);
-    receipt.kept.clone_from(&beside.kept);
-    receipt.beside = beside.written.iter().map(|file| file.path.clone()).collect();
+    changes.compare(&before, &now);
+    changes.differs = old.first().is_none_or(|old| old.bytes != text);
+    changes.kept.clone_from(&beside.kept);
+    changes.beside = beside.written.iter().map(|file| file.path.clone()).collect();
     if !options.dry_run {
-        write(&text, &beside, &receipt)?;
+        write(&text, &beside, &changes)?;
     }
     Ok(match options.json {
-        true => format!("{}\n", receipt.json(&before, &now)),
-        false => receipt.text(&now),
+        true => format!("{}\n", changes.json(&before, &now)),
+        false => changes.text(&now),
     })
 }
 
@@ -101,16 +101,16 @@ fn merged(files: &[SourceFile]) -> Result<Merged, Failure> {
 }
 
 /// Does what the confs ask for.
-fn apply(confs: &mut Confs, now: &mut Merged, receipt: &mut Receipt) {
-    receipt.switched_off = now.switch(&mut confs.disable, false);
-    receipt.enabled = now.switch(&mut confs.enable, true);
-    receipt.dropped = now.drop(&mut confs.drop);
-    receipt.modified = now.modify(&mut confs.modify, &mut receipt.failed);
-    receipt.for_flowbits = now.enable_setters();
+fn apply(confs: &mut Confs, now: &mut Merged, changes: &mut Changes) {
+    changes.switched_off = now.switch(&mut confs.disable, false);
+    changes.enabled = now.switch(&mut confs.enable, true);
+    changes.dropped = now.drop(&mut confs.drop);
+    changes.modified = now.modify(&mut confs.modify, &mut changes.failed);
+    changes.for_flowbits = now.enable_setters();
     for lines in [&confs.disable, &confs.enable, &confs.drop] {
-        receipt.unused.extend(unused(lines));
+        changes.unused.extend(unused(lines));
     }
-    receipt.unused.extend(unused(&confs.modify));
+    changes.unused.extend(unused(&confs.modify));
 }
 
 /// The places of lines that name no rule.
@@ -123,10 +123,10 @@ fn check(
     text: &[u8],
     beside: &BesideFiles,
     options: &RuleUpdate,
-    receipt: &mut Receipt,
+    changes: &mut Changes,
 ) -> Result<(), Failure> {
     let variables = files::variables(&options.rule_var)?;
-    let name = receipt.output.display().to_string();
+    let name = changes.output.display().to_string();
     let reading = Reading { variables, sources: &Beside, with_switched_off: false };
     let set = Ruleset::read([RuleFile { name: &name, bytes: text }], &reading);
     let classes = beside.written.iter().find(|file| file.path.ends_with("classification.config"));
@@ -136,11 +136,11 @@ fn check(
         Some(Err(error)) => return Err((Exit::Unreadable, format!("classification.config: {error}"))),
     };
     let program = Program::new(&set, &classes);
-    receipt.in_force = program.rules.len();
+    changes.in_force = program.rules.len();
     let refused = set.refusals.iter().map(|refusal| (refusal.sid, refusal.fault.reason.clone()));
     let unread = program.unread.iter().map(|(loaded, reason)| (Some(loaded.rule.sid), reason.clone()));
-    receipt.refused = refused.chain(unread).collect();
-    match (receipt.in_force, receipt.refused.first()) {
+    changes.refused = refused.chain(unread).collect();
+    match (changes.in_force, changes.refused.first()) {
         (0, None) => Err((Exit::Usage, format!("no rule would be in force; {name} stays as it is"))),
         (0, Some((_, reason))) => Err((
             Exit::Usage,
@@ -161,16 +161,16 @@ fn old_file(path: &Path) -> Result<Vec<SourceFile>, Failure> {
 }
 
 /// Writes what differs, the rules last: who follows them finds their classes.
-fn write(text: &[u8], beside: &BesideFiles, receipt: &Receipt) -> Result<(), Failure> {
+fn write(text: &[u8], beside: &BesideFiles, changes: &Changes) -> Result<(), Failure> {
     let failed = |error: std::io::Error| (Exit::Output, error.to_string());
-    let directory: PathBuf = weir_files::directory_of(&receipt.output).to_owned();
+    let directory: PathBuf = weir_files::directory_of(&changes.output).to_owned();
     weir_files::make_folders(&directory)
         .map_err(|error| (Exit::Output, format!("{}: {error}", directory.display())))?;
     for file in &beside.written {
         weir_files::rewrite(&file.path, &file.bytes).map_err(failed)?;
     }
-    match receipt.differs {
-        true => weir_files::rewrite(&receipt.output, text).map_err(failed),
+    match changes.differs {
+        true => weir_files::rewrite(&changes.output, text).map_err(failed),
         false => Ok(()),
     }
 }
