@@ -1,7 +1,6 @@
 //! The table `[files]`: files that are extracted from streams, as --files writes them.
 
 use super::Setting;
-use super::fault::Fault;
 use super::read::{ConfigReader, Key};
 use crate::carve::Limits;
 use std::path::PathBuf;
@@ -73,10 +72,5 @@ pub(super) static KEYS: [Key<Files>; 4] = [
 
 /// Refuses limits without a directory.
 pub(super) fn check(r: &mut ConfigReader<'_>, table: &DeTable<'_>) {
-    for key in ["each", "total", "count"] {
-        if let (None, Some(node)) = (table.get("dir"), table.get(key)) {
-            let fault = Fault::new(node.span(), format!("{key} has no effect without a directory"));
-            r.faults.push(fault.accepts("dir = \"DIR\" in this table"));
-        }
-    }
+    r.refuse_without(table, ("dir", "a directory", "dir = \"DIR\""), &["each", "total", "count"]);
 }

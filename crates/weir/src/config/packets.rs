@@ -1,7 +1,6 @@
 //! The table `[packets]`: the packet file of the run, as -w writes it.
 
 use super::Setting;
-use super::fault::Fault;
 use super::read::{ConfigReader, Key, Node};
 use std::path::PathBuf;
 use toml::de::DeTable;
@@ -75,10 +74,5 @@ pub(super) static KEYS: [Key<Packets>; 5] = [
 
 /// Refuses rotation of no file.
 pub(super) fn check(r: &mut ConfigReader<'_>, table: &DeTable<'_>) {
-    for key in ["rotate", "rotate_size", "files"] {
-        if let (None, Some(node)) = (table.get("write"), table.get(key)) {
-            let fault = Fault::new(node.span(), format!("{key} has no effect without a file"));
-            r.faults.push(fault.accepts("write = \"FILE\" in this table"));
-        }
-    }
+    r.refuse_without(table, ("write", "a file", "write = \"FILE\""), &["rotate", "rotate_size", "files"]);
 }

@@ -86,6 +86,21 @@ impl<'t> ConfigReader<'t> {
         );
     }
 
+    /// Refuses keys of a table that has not the one without which they do nothing. `needed` is its name, what it names in words, and its form.
+    pub fn refuse_without(
+        &mut self,
+        table: &DeTable<'_>,
+        (needed, what, form): (&str, &str, &str),
+        keys: &[&str],
+    ) {
+        for key in keys {
+            if let (None, Some(node)) = (table.get(needed), table.get(*key)) {
+                let fault = Fault::new(node.span(), format!("{key} has no effect without {what}"));
+                self.faults.push(fault.accepts(format!("{form} in this table")));
+            }
+        }
+    }
+
     /// Reports a value that its key does not accept.
     pub fn refuse(&mut self, span: Range<usize>, message: impl Into<String>) {
         self.refuse_meaning(span, message, None::<String>);

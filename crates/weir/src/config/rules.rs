@@ -1,7 +1,6 @@
 //! The table `[rules]`: rules that look at flows, as -S reads them.
 
 use super::Setting;
-use super::fault::Fault;
 use super::read::{ConfigReader, Key};
 use crate::cli::RuleOptions;
 use std::path::PathBuf;
@@ -77,10 +76,9 @@ pub(super) static KEYS: [Key<RuleSettings>; 4] = [
 
 /// Refuses settings without rules.
 pub(super) fn check(r: &mut ConfigReader<'_>, table: &DeTable<'_>) {
-    for key in ["variables", "threshold_config", "alert_payload"] {
-        if let (None, Some(node)) = (table.get("files"), table.get(key)) {
-            let fault = Fault::new(node.span(), format!("{key} has no effect without rule files"));
-            r.faults.push(fault.accepts("files = [\"DIR\"] in this table"));
-        }
-    }
+    r.refuse_without(
+        table,
+        ("files", "rule files", "files = [\"DIR\"]"),
+        &["variables", "threshold_config", "alert_payload"],
+    );
 }
