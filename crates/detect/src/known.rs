@@ -15,6 +15,18 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct KnownRules(pub(crate) HashMap<Box<str>, KnownFile>);
 
+impl KnownRules {
+    /// Whether the file of this name was read before, and has rules: one that has not changed need not be read again.
+    pub fn knows(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|file| !file.texts.is_empty())
+    }
+
+    /// The number of rules, those that are refused or switched off included.
+    pub(crate) fn rules(&self) -> usize {
+        self.0.values().map(|file| file.texts.len()).sum()
+    }
+}
+
 /// A rule that was read.
 #[derive(Debug)]
 pub(crate) struct ReadRule {
@@ -139,7 +151,7 @@ impl KnownFile {
     }
 
     /// Reads the texts again that name files or lists, apart from those that are new.
-    fn read_named_again(
+    pub fn read_named_again(
         &mut self,
         new: &Range<usize>,
         mut read: impl FnMut(&RuleText<'_>) -> (Outcome, bool),

@@ -89,8 +89,8 @@ pub use protocol::{RULE_PROTOCOLS, RuleProtocol, Selects, is_read};
 pub use ranges::{Number, Ranges};
 pub use rule::{Asn1, BufferTests, Rule, Target, Test};
 pub use ruleset::{
-    LoadedRule, MAX_EXCERPT, Note, Origin, ParsedRule, Reading, Refusal, RuleFile, Ruleset, option_texts,
-    parse_rule,
+    FileAgain, LoadedRule, MAX_EXCERPT, Note, Origin, ParsedRule, Reading, Refusal, RuleFile, Ruleset,
+    option_texts, parse_rule,
 };
 pub use search::{Literal, Search};
 pub use sets::{AddressSet, Lists, PortSet, Variables};

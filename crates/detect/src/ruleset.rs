@@ -10,6 +10,7 @@ use crate::sources::Sources;
 use crate::state::BitAction;
 use crate::text::{MAX_RULE_BYTES, NotRules, RuleText, TextPlace};
 use crate::value::Value;
+use foldhash::fast::RandomState;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -21,6 +22,15 @@ pub struct RuleFile<'a> {
     pub name: &'a str,
     /// Its content.
     pub bytes: &'a [u8],
+}
+
+/// A rule file that is read again.
+#[derive(Clone, Copy, Debug)]
+pub enum FileAgain<'a> {
+    /// As it is now.
+    Read(RuleFile<'a>),
+    /// The file of this name has not changed: see [`KnownRules::knows`].
+    Unchanged(&'a str),
 }
 
 /// Where a rule is.
@@ -148,20 +158,12 @@ impl Work<'_> {
 impl Ruleset {
     /// Reads rule files.
     pub fn read<'a>(files: impl IntoIterator<Item = RuleFile<'a>>, reading: &Reading<'_>) -> Self {
-        Self::read_by(files, reading, &mut KnownRules::default())
+        Self::read_again(files.into_iter().map(FileAgain::Read), reading, &mut KnownRules::default())
     }
 
     /// Reads rule files again. `known` are the rules that were read before with equal variables, and becomes those of now.
     pub fn read_again<'a>(
-        files: impl IntoIterator<Item = RuleFile<'a>>,
-        reading: &Reading<'_>,
-        known: &mut KnownRules,
-    ) -> Self {
-        Self::read_by(files, reading, known)
-    }
-
-    fn read_by<'a>(
-        files: impl IntoIterator<Item = RuleFile<'a>>,
+        files: impl IntoIterator<Item = FileAgain<'a>>,
         reading: &Reading<'_>,
         known: &mut KnownRules,
     ) -> Self {
@@ -171,16 +173,25 @@ impl Ruleset {
             with_switched_off: reading.with_switched_off,
         };
         let mut set = Self::default();
-        let mut by_number = HashMap::new();
+        let mut by_number = HashMap::with_capacity_and_hasher(known.rules(), RandomState::default());
         let mut now = HashMap::new();
         for file in files {
-            let name: Arc<str> = file.name.into();
-            let mut of_file = known.0.remove(file.name).unwrap_or_default();
-            match of_file.follow(file.bytes, |text| work.read(text, file.name)) {
-                Ok(()) => of_file.texts.iter().for_each(|text| set.add(&name, text, &mut by_number)),
-                Err(fault) => set.refuse_file(name, fault),
+            let (FileAgain::Read(RuleFile { name, .. }) | FileAgain::Unchanged(name)) = file;
+            let mut of_file = known.0.remove(name).unwrap_or_default();
+            let read = |text: &RuleText<'_>| work.read(text, name);
+            let read = match file {
+                FileAgain::Read(file) => of_file.follow(file.bytes, read),
+                FileAgain::Unchanged(_) => {
+                    of_file.read_named_again(&(0..0), read);
+                    Ok(())
+                }
+            };
+            let shown: Arc<str> = name.into();
+            match read {
+                Ok(()) => of_file.texts.iter().for_each(|text| set.add(&shown, text, &mut by_number)),
+                Err(fault) => set.refuse_file(shown, fault),
             }
-            now.insert(file.name.into(), of_file);
+            now.insert(name.into(), of_file);
         }
         known.0 = now;
         set
@@ -202,7 +213,12 @@ impl Ruleset {
         });
     }
 
-    fn add(&mut self, file: &Arc<str>, text: &ReadText, by_number: &mut HashMap<(u32, u32), usize>) {
+    fn add(
+        &mut self,
+        file: &Arc<str>,
+        text: &ReadText,
+        by_number: &mut HashMap<(u32, u32), usize, RandomState>,
+    ) {
         let origin = |at: TextPlace| {
             let (line, column) = at.in_file(text.line, text.skipped);
             Origin { file: Arc::clone(file), line, column }

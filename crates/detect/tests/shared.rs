@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_detect::{KnownRules, Reading, RuleFile, Ruleset, Sources, Variables};
+use weir_detect::{FileAgain, KnownRules, Reading, RuleFile, Ruleset, Sources, Variables};
 
 fn shared() -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
@@ -99,7 +99,7 @@ fn rules_that_are_read_again_equal_those_that_are_read_anew() {
         files.iter().map(|(name, bytes)| RuleFile { name, bytes })
     }
     let mut known = KnownRules::default();
-    let first = Ruleset::read_again(named(&files), &reading, &mut known);
+    let first = Ruleset::read_again(named(&files).map(FileAgain::Read), &reading, &mut known);
     // One rule goes, one comes, and one is wrong now.
     let (_, bytes) = &mut files[3];
     let text = String::from_utf8_lossy(bytes).into_owned();
@@ -107,7 +107,13 @@ fn rules_that_are_read_again_equal_those_that_are_read_anew() {
     let (wrong, rest) = rest.split_once("sid:").expect("a rule has a number");
     let new = "alert tcp any any -> any any (msg:\"new\"; content:\"x\"; sid:4000000001;)";
     *bytes = format!("{}\nalert {wrong}sit:{rest}\n{new}\n", gone.replace("alert", "# alert")).into_bytes();
-    let again = Ruleset::read_again(named(&files), &reading, &mut known);
+    // All other files are not looked at.
+    let changed = files[3].0.clone();
+    let now = named(&files).map(|file| match file.name == changed {
+        true => FileAgain::Read(file),
+        false => FileAgain::Unchanged(file.name),
+    });
+    let again = Ruleset::read_again(now, &reading, &mut known);
     let anew = Ruleset::read(named(&files), &reading);
     assert_eq!(refusals(&again), refusals(&anew));
     assert_eq!(again.refusals.len(), first.refusals.len() + 1);

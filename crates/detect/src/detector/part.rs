@@ -37,9 +37,11 @@ pub struct ProgramRule {
     /// The rule, and where it is.
     pub loaded: LoadedRule,
     /// What its class says; the name of its class if it is unknown, "" without one.
-    pub category: Box<str>,
+    pub category: Arc<str>,
     /// Its priority: its own, that of its class, or 3.
     pub severity: u8,
+    /// Its place among others: see [`Program::rules`].
+    pub(super) order: u128,
     /// Number of its parts.
     pub(super) parts: u8,
     /// Whether its packets and its streams are both looked at: either is enough.

@@ -48,6 +48,8 @@ pub struct Program {
     buffers: Vec<&'static weir_proto::Buffer>,
     /// The place in [`PROTOCOLS`] from 1 of the protocol of each of them.
     protocols: HashMap<&'static str, u8>,
+    /// What the classes of rules mean.
+    classes: Vec<Class>,
     /// What no other program has, by which it is recognised.
     itself: Arc<()>,
     /// The program whose place it takes.
@@ -65,9 +67,31 @@ const TCP: u8 = 6;
 /// The priority of a rule without one, as in Suricata.
 const DEFAULT_PRIORITY: u8 = 3;
 
+/// What a rule has of its class.
+struct OfClass {
+    category: Arc<str>,
+    severity: u8,
+}
+
+impl OfClass {
+    fn new(rule: &Rule, class: Option<&Class>) -> Self {
+        let category = class.map_or(rule.class.as_deref().unwrap_or_default(), |class| &class.description);
+        Self { category: category.into(), severity: severity(rule, class) }
+    }
+
+    /// That of a rule of another program.
+    fn known(known: &ProgramRule) -> Self {
+        Self { category: Arc::clone(&known.category), severity: known.severity }
+    }
+}
+
+fn severity(rule: &Rule, class: Option<&Class>) -> u8 {
+    rule.priority.or(class.map(|class| class.priority)).unwrap_or(DEFAULT_PRIORITY)
+}
+
 /// The order in which rules are judged: by action, those that change bits before those that test them, by priority, by number. One
 /// number, since thousands of rules are put in order when one of them changes.
-fn order(rule: &Rule, of_class: Option<u8>) -> u128 {
+fn order(rule: &Rule, priority: u8) -> u128 {
     let of_hosts = rule.host_bits.iter().map(|bits| bits.action);
     let actions = || rule.flow_bits.iter().map(|bits| bits.action).chain(of_hosts.clone());
     let changes = actions().any(|action| !action.is_test());
@@ -78,7 +102,6 @@ fn order(rule: &Rule, of_class: Option<u8>) -> u128 {
         (false, true) => 2,
         (false, false) => 3,
     };
-    let priority = rule.priority.or(of_class).unwrap_or(DEFAULT_PRIORITY);
     let first = u32::from_be_bytes([0, rule.header.action as u8, bits, priority]);
     u128::from(first) << 64 | u128::from(rule.gid) << 32 | u128::from(rule.sid)
 }
@@ -107,20 +130,26 @@ struct Gathered<'s> {
 }
 
 impl Making<'_> {
-    fn program(&self, set: &Ruleset, classes: &[Class]) -> Program {
+    fn program<'s>(&self, set: &'s Ruleset, classes: &[Class]) -> Program {
         let class_of: HashMap<&str, &Class> = classes.iter().map(|class| (&*class.name, class)).collect();
         let class_of = |rule: &Rule| rule.class.as_deref().and_then(|name| class_of.get(name).copied());
-        let mut ordered: Vec<_> = set
-            .rules
-            .iter()
-            .map(|loaded| (order(&loaded.rule, class_of(&loaded.rule).map(|class| class.priority)), loaded))
-            .collect();
-        ordered.sort_by_key(|(order, _)| *order);
         let known = self.before.map(Program::by_address).unwrap_or_default();
-        let mut program = Program::default();
+        let has_its_classes = self.before.is_some_and(|before| before.classes == classes);
+        let with_order = |loaded: &'s LoadedRule| {
+            let rule = &*loaded.rule;
+            let known = known.get(&std::ptr::from_ref(rule)).copied();
+            let order = match known.filter(|_| has_its_classes) {
+                Some((_, known)) => known.order,
+                None => order(rule, severity(rule, class_of(rule))),
+            };
+            (order, loaded, known)
+        };
+        let mut ordered: Vec<_> = set.rules.iter().map(with_order).collect();
+        ordered.sort_by_key(|(order, ..)| *order);
+        let mut program = Program { classes: classes.to_vec(), ..Program::default() };
         let mut gathered = Gathered::default();
-        for (_, loaded) in ordered {
-            let known = known.get(&Arc::as_ptr(&loaded.rule));
+        program.rules.reserve(ordered.len());
+        for (order, loaded, known) in ordered {
             let prepared = match known {
                 Some((_, known)) => Arc::clone(&known.prepared),
                 None => Arc::new(Prepared::of(&loaded.rule)),
@@ -128,8 +157,12 @@ impl Making<'_> {
             match &prepared.unread {
                 Some(reason) => program.unread.push((loaded.clone(), reason.clone())),
                 None => {
-                    gathered.before.push(known.map(|(number, _)| *number));
-                    self.add(&mut program, &mut gathered, loaded, prepared, class_of(&loaded.rule));
+                    gathered.before.push(known.map(|(number, _)| number));
+                    let of_class = match known.filter(|_| has_its_classes) {
+                        Some((_, known)) => OfClass::known(known),
+                        None => OfClass::new(&loaded.rule, class_of(&loaded.rule)),
+                    };
+                    self.add(&mut program, &mut gathered, (order, loaded), prepared, of_class);
                 }
             }
         }
@@ -142,9 +175,9 @@ impl Making<'_> {
         &self,
         program: &mut Program,
         gathered: &mut Gathered<'s>,
-        loaded: &'s LoadedRule,
+        (order, loaded): (u128, &'s LoadedRule),
         prepared: Arc<Prepared>,
-        class: Option<&Class>,
+        OfClass { category, severity }: OfClass,
     ) {
         let rule: &Rule = &loaded.rule;
         let number = program.rules.len() as u32;
@@ -196,10 +229,9 @@ impl Making<'_> {
         }
         program.rules.push(ProgramRule {
             loaded: loaded.clone(),
-            category: class
-                .map_or(rule.class.as_deref().unwrap_or_default(), |class| &class.description)
-                .into(),
-            severity: rule.priority.or(class.map(|class| class.priority)).unwrap_or(DEFAULT_PRIORITY),
+            category,
+            severity,
+            order,
             parts: prepared.parts.len() as u8,
             is_alternative: prepared.is_alternative,
             protocol: prepared.protocol,

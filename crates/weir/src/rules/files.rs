@@ -2,11 +2,14 @@
 
 use crate::cli::RuleOptions;
 use crate::exit::Exit;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_detect::{
-    Class, Config, KnownRules, Lists, Program, Reading, RuleFile, Ruleset, Sources, ThresholdLine, Variables,
+    Class, Config, FileAgain, KnownRules, Lists, Program, Reading, RuleFile, Ruleset, Sources, ThresholdLine,
+    Variables,
 };
 use weir_output::figures::{count, counted};
 
@@ -94,25 +97,62 @@ impl Sources for Beside {
     }
 }
 
+/// What is known of rule files that were read, so that those of which nothing or little has changed are read again quickly. It holds
+/// for equal options.
+#[derive(Debug, Default)]
+pub struct KnownFiles {
+    rules: KnownRules,
+    stamps: HashMap<String, FileStamp>,
+}
+
+impl KnownFiles {
+    /// Forgets the stamps of files: all are read again.
+    pub fn distrust(&mut self) {
+        self.stamps.clear();
+    }
+
+    /// Whether a file with this stamp has what was read before.
+    fn is_unchanged(&self, name: &str, stamp: Option<FileStamp>) -> bool {
+        stamp.is_some() && self.stamps.get(name).copied() == stamp && self.rules.knows(name)
+    }
+}
+
+/// By which a file that has not changed is recognised: its file system and number, its size, and the times of its last change.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct FileStamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// A file that has changed more recently than this may change again without another time: clocks of file systems have steps of some
+/// milliseconds, and on some file systems of two seconds.
+const SETTLED: Duration = Duration::from_secs(3);
+
+impl FileStamp {
+    /// The stamp of a file; `None` if it cannot be read, or has changed a moment ago.
+    fn of(path: &Path) -> Option<Self> {
+        let file = std::fs::metadata(path).ok()?;
+        let changed = UNIX_EPOCH + Duration::from_secs(u64::try_from(file.ctime().max(file.mtime())).ok()?);
+        let is_settled = SystemTime::now().duration_since(changed).is_ok_and(|age| age > SETTLED);
+        is_settled.then(|| Self {
+            device: file.dev(),
+            inode: file.ino(),
+            size: file.size(),
+            modified: (file.mtime(), file.mtime_nsec()),
+            changed: (file.ctime(), file.ctime_nsec()),
+        })
+    }
+}
+
 /// Reads all files.
 ///
 /// # Errors
 /// A path cannot be read, or a variable is wrong: the exit code and the reason.
 pub fn read(wanted: &Wanted<'_>) -> Result<Read, (Exit, String)> {
-    read_by(wanted, None, |files, reading| Ruleset::read(files, reading))
-}
-
-/// Reads all files again, for a program that takes the place of another one. `known` are the rules that were read before with equal
-/// variables, and becomes those of now.
-///
-/// # Errors
-/// As [`read`].
-pub fn read_again(
-    wanted: &Wanted<'_>,
-    before: &Program,
-    known: &mut KnownRules,
-) -> Result<Read, (Exit, String)> {
-    read_by(wanted, Some(before), |files, reading| Ruleset::read_again(files, reading, known))
+    read_again(wanted, None, &mut KnownFiles::default())
 }
 
 /// The variables of rules, of which settings `NAME=VALUE` change some.
@@ -130,20 +170,32 @@ pub(super) fn variables(settings: &[String]) -> Result<Variables, (Exit, String)
     Ok(variables)
 }
 
-fn read_by(
+/// Reads files again, for a program that takes the place of another one. `known` is what was read before, and becomes what is read now.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_again(
     wanted: &Wanted<'_>,
     before: Option<&Program>,
-    read: impl FnOnce(Vec<RuleFile<'_>>, &Reading<'_>) -> Ruleset,
+    known: &mut KnownFiles,
 ) -> Result<Read, (Exit, String)> {
     let variables = variables(wanted.variables)?;
     let unreadable =
         |path: &Path, error: io::Error| (Exit::Unreadable, format!("{}: {error}", path.display()));
-    let mut files = Vec::new();
+    let (mut files, mut stamps) = (Vec::new(), HashMap::new());
     for path in wanted.paths {
         for file in rule_files(path).map_err(|error| unreadable(path, error))? {
-            let bytes = weir_files::read_named(Path::new(""), &file, MAX_FILE)
-                .map_err(|error| unreadable(&file, error))?;
-            files.push((file.display().to_string(), bytes));
+            let name = file.display().to_string();
+            let stamp = FileStamp::of(&file);
+            let bytes = match known.is_unchanged(&name, stamp) {
+                true => None,
+                false => Some(
+                    weir_files::read_named(Path::new(""), &file, MAX_FILE)
+                        .map_err(|error| unreadable(&file, error))?,
+                ),
+            };
+            files.push((name, bytes));
+            stamps.extend(stamp.map(|stamp| (file.display().to_string(), stamp)));
         }
     }
     let text = |path: &Path| weir_files::read_named(Path::new(""), path, MAX_FILE);
@@ -164,7 +216,12 @@ fn read_by(
         thresholds = Some((path.display().to_string(), read));
     }
     let reading = Reading { variables, sources: &Beside, with_switched_off: wanted.with_switched_off };
-    let set = read(files.iter().map(|(name, bytes)| RuleFile { name, bytes }).collect(), &reading);
+    let now = files.iter().map(|(name, bytes)| match bytes {
+        Some(bytes) => FileAgain::Read(RuleFile { name, bytes }),
+        None => FileAgain::Unchanged(name),
+    });
+    let set = Ruleset::read_again(now, &reading, &mut known.rules);
+    known.stamps = stamps;
     let known: Vec<Class> = classes.iter().flat_map(|(_, config)| config.rows.clone()).collect();
     let lines = thresholds.as_ref().map_or(&[][..], |(_, config)| &config.rows);
     let program = match before {
@@ -196,5 +253,42 @@ fn rule_files(path: &Path) -> io::Result<Vec<PathBuf>> {
     match files.is_empty() {
         true => Err(io::Error::new(io::ErrorKind::NotFound, "the directory has no file *.rules")),
         false => Ok(files),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_files::TemporaryFolder;
+
+    #[test]
+    fn a_file_that_was_just_written_has_no_stamp() {
+        let folder = TemporaryFolder::create("rules").unwrap();
+        let file = folder.path().join("a.rules");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(FileStamp::of(&file), None);
+        assert_eq!(FileStamp::of(&folder.path().join("none")), None);
+        let settled = Path::new("/proc/version");
+        let other = FileStamp::of(Path::new("/bin/sh"));
+        assert!(other.is_some() && other == FileStamp::of(Path::new("/bin/sh")));
+        assert_ne!(other, FileStamp::of(settled));
+    }
+
+    #[test]
+    fn a_file_is_unchanged_if_its_stamp_and_its_rules_are_known() {
+        let folder = TemporaryFolder::create("rules").unwrap();
+        let file = folder.path().join("a.rules");
+        std::fs::write(&file, "alert ip any any -> any any (sid:1;)\n").unwrap();
+        let paths = [file.clone()];
+        let wanted = Wanted { paths: &paths, variables: &[], thresholds: None, with_switched_off: false };
+        let mut known = KnownFiles::default();
+        assert_eq!(read_again(&wanted, None, &mut known).unwrap().set.rules.len(), 1);
+        let stamp = FileStamp::of(Path::new("/bin/sh"));
+        let name = file.display().to_string();
+        assert!(!known.is_unchanged(&name, stamp) && !known.is_unchanged(&name, None));
+        known.stamps.insert(name.clone(), stamp.unwrap());
+        assert!(known.is_unchanged(&name, stamp));
+        known.distrust();
+        assert!(!known.is_unchanged(&name, stamp));
     }
 }

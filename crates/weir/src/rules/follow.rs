@@ -3,7 +3,7 @@
 //! The kernel says when a file was closed or renamed (inotify(7)), so that no file is read that is half written. Rules that did not
 //! change are not read again. A set that cannot be read changes nothing: the rules before stay in force.
 
-use super::files::{self, Wanted};
+use super::files::{self, KnownFiles, Wanted};
 use super::of_run::rules;
 use crate::cli::RuleOptions;
 use crate::desk::{Change, Desk};
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use weir_detect::{KnownRules, Program, ProgramRule};
+use weir_detect::{Program, ProgramRule};
 use weir_engine::Rules;
 use weir_output::figures::count;
 
@@ -52,8 +52,14 @@ impl Watched {
         Ok(Some(Self { kernel, options: options.clone() }))
     }
 
-    /// Follows the files until [`Following::finish`].
-    pub fn follow(self, desk: Arc<Desk>, rules: Option<Rules>, hub: Option<Arc<Hub>>) -> Following {
+    /// Follows the files until [`Following::finish`]. `known` is what was read for the rules in force.
+    pub fn follow(
+        self,
+        desk: Arc<Desk>,
+        rules: Option<Rules>,
+        known: KnownFiles,
+        hub: Option<Arc<Hub>>,
+    ) -> Following {
         let (said, texts) = crossbeam_channel::unbounded();
         let flags = Flags::default();
         let mut follower = Follower {
@@ -61,7 +67,7 @@ impl Watched {
             desk,
             hub,
             before: rules.unwrap_or_else(|| Rules::new(Program::default())),
-            known: KnownRules::default(),
+            known,
             said,
         };
         let thread = std::thread::spawn({
@@ -125,7 +131,7 @@ struct Follower {
     hub: Option<Arc<Hub>>,
     /// The rules in force.
     before: Rules,
-    known: KnownRules,
+    known: KnownFiles,
     said: Sender<String>,
 }
 
@@ -142,7 +148,11 @@ impl Follower {
             // An interrupted wait is as good as one that is over.
             let _ = poll(&mut kernel, Some(&PATIENCE));
             let is_changed = self.is_changed();
-            if flags.again.swap(false, Ordering::Relaxed) || is_changed {
+            let is_asked = flags.again.swap(false, Ordering::Relaxed);
+            if is_asked {
+                self.known.distrust();
+            }
+            if is_asked || is_changed {
                 let text = self.change().map_or_else(|error| unread(&error), |(_, text)| text);
                 self.say(text);
             }
@@ -182,7 +192,7 @@ impl Follower {
 
     fn read(&mut self) -> Result<files::Read, String> {
         let wanted = Wanted::of_run(&self.watched.options);
-        files::read_again(&wanted, self.before.program(), &mut self.known).map_err(|(_, error)| error)
+        files::read_again(&wanted, Some(self.before.program()), &mut self.known).map_err(|(_, error)| error)
     }
 
     /// Reads the files, and lets what they say take effect. Returns whether that is something else than before, and a line about it.
@@ -217,15 +227,16 @@ struct Difference {
 impl Difference {
     fn between(before: &Program, now: &Program) -> Self {
         let thresholds = before.thresholds != now.thresholds;
+        let (old, new) = apart(&before.rules, &now.rules);
         let address = |one: &ProgramRule| Arc::as_ptr(&one.loaded.rule);
-        let addresses = |program: &Program| program.rules.iter().map(address).collect::<HashSet<_>>();
-        let (known, kept) = (addresses(before), addresses(now));
+        let addresses = |rules: &[ProgramRule]| rules.iter().map(address).collect::<HashSet<_>>();
+        let (known, kept) = (addresses(old), addresses(new));
         // Rules that both have are not compared.
         let key = |one: &ProgramRule| (one.rule().gid, one.rule().sid);
-        let left = before.rules.iter().filter(|one| !kept.contains(&address(one)));
+        let left = old.iter().filter(|one| !kept.contains(&address(one)));
         let mut left: HashMap<(u32, u32), &ProgramRule> = left.map(|one| (key(one), one)).collect();
         let (mut added, mut changed) = (0, 0);
-        for one in now.rules.iter().filter(|one| !known.contains(&address(one))) {
+        for one in new.iter().filter(|one| !known.contains(&address(one))) {
             match left.remove(&key(one)) {
                 None => added += 1,
                 Some(old) => changed += usize::from(old.rule() != one.rule()),
@@ -237,6 +248,17 @@ impl Difference {
     fn is_none(&self) -> bool {
         self.added + self.changed + self.removed == 0 && !self.thresholds
     }
+}
+
+/// The rules of two lists between those with which both begin and with which both end.
+fn apart<'r>(one: &'r [ProgramRule], other: &'r [ProgramRule]) -> (&'r [ProgramRule], &'r [ProgramRule]) {
+    let are_one =
+        |(one, other): &(&ProgramRule, &ProgramRule)| Arc::ptr_eq(&one.loaded.rule, &other.loaded.rule);
+    let begin = one.iter().zip(other).take_while(are_one).count();
+    let (one, other) = (one.get(begin..).unwrap_or_default(), other.get(begin..).unwrap_or_default());
+    let end = one.iter().rev().zip(other.iter().rev()).take_while(are_one).count();
+    let head = |rules: &'r [ProgramRule]| rules.get(..rules.len() - end).unwrap_or_default();
+    (head(one), head(other))
 }
 
 impl std::fmt::Display for Difference {

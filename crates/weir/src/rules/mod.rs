@@ -9,6 +9,7 @@ mod of_run;
 mod stats;
 mod update;
 
+pub use files::KnownFiles;
 pub use follow::{Following, Watched, directories};
 pub use of_run::{OfRun, of_run};
 

@@ -1,6 +1,6 @@
 //! The rules that look at the flows of a run.
 
-use super::files::{self, Wanted};
+use super::files::{self, KnownFiles, Wanted};
 use crate::cli::RuleOptions;
 use crate::exit::Exit;
 use weir_detect::Program;
@@ -13,6 +13,8 @@ pub struct OfRun {
     pub rules: Option<Rules>,
     /// A sentence, if some are not in force.
     pub note: Option<String>,
+    /// What was read.
+    pub known: KnownFiles,
 }
 
 /// Reads the rules of the options of a run.
@@ -23,9 +25,10 @@ pub fn of_run(options: &RuleOptions) -> Result<OfRun, (Exit, String)> {
     if options.rules.is_empty() {
         return Ok(OfRun::default());
     }
-    let read = files::read(&Wanted::of_run(options))?;
+    let mut known = KnownFiles::default();
+    let read = files::read_again(&Wanted::of_run(options), None, &mut known)?;
     let note = read.note();
-    Ok(OfRun { rules: Some(rules(read.program, options)), note })
+    Ok(OfRun { rules: Some(rules(read.program, options)), note, known })
 }
 
 /// The rules of a program, as the options of a run want them.

@@ -10,8 +10,8 @@ use crate::outputs;
 use crate::privileges::may_create_in;
 use crate::rules::{Following, Watched};
 use crossbeam_channel::Receiver;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use weir_api::Owner;
 use weir_engine::FileState;
@@ -65,8 +65,11 @@ impl<'r> Reload<'r> {
     /// Accepts the configurations of a run from now on, and follows its rules.
     pub fn new(run: &'r Run, rules: Option<Watched>) -> Self {
         let hub = || run.beside.as_ref().map(|beside| Arc::clone(&beside.hub));
-        let follow =
-            |watched: Watched| watched.follow(Arc::clone(&run.desk), run.request.rules.clone(), hub());
+        let follow = |watched: Watched| {
+            let known =
+                std::mem::take(&mut *run.request.known_rules.lock().unwrap_or_else(PoisonError::into_inner));
+            watched.follow(Arc::clone(&run.desk), run.request.rules.clone(), known, hub())
+        };
         let configuration = run.configuration.as_ref();
         Self {
             run,

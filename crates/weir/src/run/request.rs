@@ -8,11 +8,12 @@ use crate::exit::Exit;
 use crate::inputs::{inputs, words};
 use crate::outputs;
 use crate::requested::WriteCalls;
+use crate::rules::{KnownFiles, OfRun};
 use crate::triggers::TriggerSpec;
 use crate::{subscriptions, syslog, times, typed, webhook};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use weir_api::{Subscription, SubscriptionSpec};
 use weir_capture::{Input, TimeRange};
 use weir_engine::{ChecksumMode, FunctionSpec, OwnApps, Rules, Seeds};
@@ -79,6 +80,8 @@ pub struct Request {
     /// The rules that look at flows, if any are given, and a sentence if some are not in force.
     pub rules: Option<Rules>,
     pub rules_note: Option<String>,
+    /// What was read for the rules of a live run, until it is taken.
+    pub known_rules: Arc<Mutex<KnownFiles>>,
     /// The files that they are read from, and how.
     pub rule_options: cli::RuleOptions,
     /// The length of an interval in nanoseconds.
@@ -138,7 +141,7 @@ impl Request {
         };
         let own_apps = OwnApps::new(config.apps.clone()).map_err(usage)?;
         let rule_options = config.rules.or_given(&options.rules);
-        let crate::rules::OfRun { rules, note: rules_note } = crate::rules::of_run(&rule_options)?;
+        let OfRun { rules, note: rules_note, known } = crate::rules::of_run(&rule_options)?;
         let logs = logs(options, &config);
         let (files, mut expression) = words(&options.words, &options.after_dashes);
         if let Some(path) = &options.expression_file {
@@ -189,6 +192,8 @@ impl Request {
         let seeds = if inputs.is_empty() { super::seeds() } else { SEED_OF_FILES.into() };
         let asked = if options.workers == 0 { config.workers.value.unwrap_or(0) } else { options.workers };
         let workers = worker_count(asked, &inputs);
+        // Files are read once.
+        let known_rules = if inputs.is_empty() { known } else { KnownFiles::default() };
         Ok(Request {
             inputs,
             interfaces,
@@ -222,6 +227,7 @@ impl Request {
             own_apps: Arc::new(own_apps),
             rules,
             rules_note,
+            known_rules: Arc::new(Mutex::new(known_rules)),
             rule_options,
             interval,
             memory,
