@@ -71,8 +71,8 @@ pub use config::{
 };
 pub use content::{Amount, Content, FastPattern, MAX_CONTENT};
 pub use detector::{
-    Anomaly, Detector, DetectorStats, Explained, FlowState, FoundBy, Match, MatchedIn, Moment, Program,
-    ProgramRule, Seen, SharedState, Turn,
+    Anomaly, Detector, DetectorStats, Explained, FlowState, FoundBy, HeaderPart, Match, MatchedIn, Moment,
+    Onlooker, Program, ProgramRule, RuleCost, Seen, SharedState, Trial, TrialEnd, TrialFlow, Trials, Turn,
 };
 pub use entropy::{Entropy, EntropyTest};
 pub use event::{EVENTS, EventOf, EventRow, event};

@@ -34,6 +34,10 @@ pub struct Memory {
     /// What `base64_decode` decoded last.
     decoded: Vec<u8>,
     steps: u32,
+    /// The fewest tests that were left when one failed.
+    left: usize,
+    /// How many tests there are.
+    of: usize,
     /// Whether numbers of DCE/RPC have their least significant byte first.
     is_little: bool,
 }
@@ -45,6 +49,11 @@ impl Memory {
         self.variables.resize(variables, 0);
         self.decoded.clear();
         self.is_little = false;
+    }
+
+    /// The position of the last test that was reached in the buffer that was verified last.
+    pub fn furthest(&self) -> usize {
+        self.of.saturating_sub(self.left)
     }
 
     /// Says whether numbers of DCE/RPC have their least significant byte first, until another rule begins.
@@ -80,6 +89,7 @@ pub fn verify(
     memory: &mut Memory,
 ) -> Verdict {
     memory.steps = 0;
+    (memory.left, memory.of) = (of.tests.len(), of.tests.len());
     Search { bytes, base64_data, memory }.holds(&of.tests, 0)
 }
 
@@ -99,6 +109,7 @@ impl Search<'_> {
             if self.memory.steps > MAX_STEPS {
                 return Verdict::GaveUp;
             }
+            self.memory.left = self.memory.left.min(rest.len());
             let is_tried_again = after.iter().take_while(|next| !ends_a_chain(next)).any(Test::is_relative);
             match test {
                 Test::Content(content) if content.is_negated => {
@@ -377,6 +388,7 @@ impl Search<'_> {
     fn decoded_holds(&mut self) -> Verdict {
         let Some(of) = self.base64_data else { return Verdict::Yes };
         let decoded = std::mem::take(&mut self.memory.decoded);
+        let left = self.memory.left;
         let verdict = match decoded.is_empty() {
             true => Verdict::No,
             false => {
@@ -384,7 +396,7 @@ impl Search<'_> {
                 Search { bytes: &bytes, base64_data: None, memory: self.memory }.holds(&of.tests, 0)
             }
         };
-        self.memory.decoded = decoded;
+        (self.memory.decoded, self.memory.left) = (decoded, left);
         verdict
     }
 }

@@ -18,6 +18,7 @@ mod prepared;
 mod program;
 mod renumbering;
 mod shared_state;
+mod trial;
 mod view;
 
 pub use events::Anomaly;
@@ -27,6 +28,7 @@ pub use packet::Seen;
 pub use part::ProgramRule;
 pub use program::Program;
 pub use shared_state::{SharedState, Turn};
+pub use trial::{HeaderPart, Onlooker, RuleCost, Trial, TrialEnd, TrialFlow, Trials};
 
 use crate::buffer::Origin;
 use crate::condition::{Condition, OfSide, ProtocolOf};
@@ -49,6 +51,7 @@ use renumbering::Renumbering;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
+use trial::{Watching, flow_of};
 use view::View;
 use weir_proto::PROTOCOLS;
 use weir_wire::stream::Chunk;
@@ -180,6 +183,7 @@ pub struct Detector {
     /// The number of the packet that is read; `None` between packets.
     number: Option<u32>,
     stats: DetectorStats,
+    watching: Watching,
 }
 
 impl Detector {
@@ -198,6 +202,7 @@ impl Detector {
             turn: None,
             number: None,
             stats: DetectorStats::default(),
+            watching: Watching::default(),
         }
     }
 
@@ -209,6 +214,11 @@ impl Detector {
     /// Shares with other workers what rules remember beyond a flow. `turn` is the order of packets, if they have one.
     pub fn share(&mut self, shared: Arc<SharedState>, turn: Option<Arc<dyn Turn>>) {
         (self.shared, self.turn) = (shared, turn);
+    }
+
+    /// Lets someone look on while rules of this program are tried.
+    pub fn watched_by(&mut self, onlooker: Option<Onlooker>) {
+        self.watching = Watching::by(onlooker);
     }
 
     /// Takes note of the packet that is read from now on, by its number; `None`: of none. What is found without one, when a flow
@@ -276,6 +286,7 @@ impl Detector {
         self.bring(state);
         let Some(seen) = moment.packet else { return };
         self.is_packet_passed = false;
+        self.watching.explain_header(&self.program, moment, self.number);
         if state.is_passed {
             return;
         }
@@ -301,19 +312,82 @@ impl Detector {
         }
         in_order(&mut found);
         for part in found.drain(..) {
-            let Some(one) = program.parts.get(part as usize) else { continue };
-            if self.may_match(&program, one, state, moment) && self.packet_holds(&program, one, &seen) {
-                self.part_holds(&program, part, None, state, moment, MatchedIn::Packet);
-            }
+            let holds = |detector: &mut Self, one: &Part| detector.packet_holds(&program, one, &seen);
+            self.try_part(&program, part, state, moment, MatchedIn::Packet, holds);
         }
         self.found = found;
+    }
+
+    /// Tries a part in a packet or in a window of a stream: its rule matches if all that it asks for holds.
+    fn try_part(
+        &mut self,
+        program: &Program,
+        part: u32,
+        state: &mut FlowState,
+        moment: &Moment<'_>,
+        looked_at: MatchedIn,
+        holds: impl FnOnce(&mut Self, &Part) -> bool,
+    ) {
+        let Some(one) = program.parts.get(part as usize) else { return };
+        if let Some((cost, _)) = self.watching.cost(one.rule) {
+            cost.found += 1;
+        }
+        let end = match self.closed_by(program, one, state, moment) {
+            None if !fits(program, one, moment) => return,
+            None if self.tests_hold(one, holds) => {
+                self.part_holds(program, part, None, state, moment, looked_at)
+            }
+            None => self.failure(),
+            // What is none of the rule's business is not shown to who looks on.
+            Some(end) if self.watching.rule().is_none() || fits(program, one, moment) => end,
+            Some(_) => return,
+        };
+        self.ended(one.rule, end, None, moment, looked_at);
+    }
+
+    /// Whether the tests of a part hold, with their costs.
+    fn tests_hold(&mut self, part: &Part, holds: impl FnOnce(&mut Self, &Part) -> bool) -> bool {
+        let begin = self.watching.cost(part.rule).map(|(_, clock)| clock());
+        let does_hold = holds(self, part);
+        if let Some(begin) = begin
+            && let Some((cost, clock)) = self.watching.cost(part.rule)
+        {
+            cost.verified += 1;
+            cost.held += u64::from(does_hold);
+            cost.nanoseconds += clock().saturating_sub(begin);
+        }
+        does_hold
+    }
+
+    /// What failed last.
+    fn failure(&mut self) -> TrialEnd {
+        self.watching.failure.take().unwrap_or(TrialEnd::Waits)
+    }
+
+    /// Takes note of how a trial ended.
+    fn ended(
+        &mut self,
+        rule: u32,
+        end: TrialEnd,
+        transaction: Option<u64>,
+        moment: &Moment<'_>,
+        looked_at: MatchedIn,
+    ) {
+        if end.is_match()
+            && let Some((cost, _)) = self.watching.cost(rule)
+        {
+            cost.matched += 1;
+        }
+        let (side, time, packet) = (moment.direction, moment.time, self.number);
+        let flow = || flow_of(moment);
+        self.watching.keep(rule, || Trial { flow: flow(), side, time, packet, transaction, looked_at, end });
     }
 
     /// Whether the tests of a part about a packet hold.
     fn packet_holds(&mut self, program: &Program, part: &Part, seen: &Seen<'_>) -> bool {
         let Some(rule) = program.rules.get(part.rule as usize) else { return false };
         self.memory.begin(rule.rule().variables.len());
-        part.tests.iter().filter_map(|test| rule.rule().buffers.get(usize::from(*test))).all(|of| {
+        tests_of(rule, part).all(|(at, of)| {
             let header;
             let bytes = match of.buffer.origin {
                 Origin::Header => match seen.header(of.buffer) {
@@ -321,11 +395,11 @@ impl Detector {
                         header = bytes;
                         &*header
                     }
-                    None => return !is_firm(of),
+                    None => return self.may_miss(at, of),
                 },
                 _ => seen.payload(),
             };
-            self.holds(of, bytes, rule.decoded())
+            self.holds((at, of), bytes, rule.decoded())
         })
     }
 
@@ -394,10 +468,8 @@ impl Detector {
             find(&program, views, Source::Streams(moment.direction), moment, text, &mut found);
             in_order(&mut found);
             for part in found.drain(..) {
-                let Some(one) = program.parts.get(part as usize) else { continue };
-                if self.may_match(&program, one, state, moment) && self.window_holds(&program, one, &window) {
-                    self.part_holds(&program, part, None, state, moment, MatchedIn::Stream);
-                }
+                let holds = |detector: &mut Self, one: &Part| detector.window_holds(&program, one, &window);
+                self.try_part(&program, part, state, moment, MatchedIn::Stream, holds);
             }
             self.found = found;
             state.sizes_then = None;
@@ -415,7 +487,6 @@ impl Detector {
     /// Whether the tests of a part hold for a window, and not for what was looked at before.
     fn window_holds(&mut self, program: &Program, part: &Part, window: &Window) -> bool {
         let Some(rule) = program.rules.get(part.rule as usize) else { return false };
-        let tests = || part.tests.iter().filter_map(|test| rule.rule().buffers.get(usize::from(*test)));
         // Places count from the beginning of the stream.
         let has_place = |of: &BufferTests| {
             of.tests.iter().any(|test| match test {
@@ -425,15 +496,20 @@ impl Detector {
                 _ => false,
             })
         };
-        if window.offset > 0 && tests().any(has_place) {
+        if window.offset > 0 && tests_of(rule, part).any(|(_, of)| has_place(of)) {
+            self.watching.failure = Some(TrialEnd::LaterWindow);
             return false;
         }
         let mut holds = |bytes: &[u8]| {
             self.memory.begin(rule.rule().variables.len());
-            tests().all(|of| self.holds(of, bytes, rule.decoded()))
+            tests_of(rule, part).all(|of| self.holds(of, bytes, rule.decoded()))
         };
-        holds(&window.bytes)
-            && (window.old == 0 || !holds(window.bytes.get(..window.old).unwrap_or_default()))
+        let is_found = holds(&window.bytes);
+        let is_old = is_found && window.old > 0 && holds(window.bytes.get(..window.old).unwrap_or_default());
+        if is_old {
+            self.watching.failure = Some(TrialEnd::FoundBefore);
+        }
+        is_found && !is_old
     }
 
     /// Takes note that the buffers of a side belong to this transaction from now on.
@@ -548,15 +624,30 @@ impl Detector {
                 Tried::Fails => !program.reads_any(one, &new),
                 Tried::NotYet => false,
             };
-            if is_tried || !self.is_open(&program, one, state, moment) {
+            if is_tried {
                 continue;
             }
-            candidate.tried = Tried::Fails;
-            if self.messages_hold(&program, one, &messages) {
-                candidate.tried = Tried::Holds;
-                let transaction = Some(messages.number);
-                self.part_holds(&program, candidate.part, transaction, state, moment, MatchedIn::Transaction);
+            if let Some((cost, _)) = self.watching.cost(one.rule) {
+                cost.found += 1;
             }
+            let transaction = Some(messages.number);
+            let end = match self.closed_by(&program, one, state, moment) {
+                Some(end) => end,
+                None => {
+                    candidate.tried = Tried::Fails;
+                    let holds =
+                        |detector: &mut Self, one: &Part| detector.messages_hold(&program, one, &messages);
+                    match self.tests_hold(one, holds) {
+                        true => {
+                            candidate.tried = Tried::Holds;
+                            let looked_at = MatchedIn::Transaction;
+                            self.part_holds(&program, candidate.part, transaction, state, moment, looked_at)
+                        }
+                        false => self.failure(),
+                    }
+                }
+            };
+            self.ended(one.rule, end, transaction, moment, MatchedIn::Transaction);
         }
         messages.candidates = candidates;
         messages.are_looked_at();
@@ -569,7 +660,7 @@ impl Detector {
     fn messages_hold(&mut self, program: &Program, part: &Part, messages: &Messages) -> bool {
         let Some(rule) = program.rules.get(part.rule as usize) else { return false };
         self.memory.begin(rule.rule().variables.len());
-        part.tests.iter().filter_map(|test| rule.rule().buffers.get(usize::from(*test))).all(|of| {
+        tests_of(rule, part).all(|(at, of)| {
             if of.buffer.name == DATA_OF_CALL {
                 self.memory.set_order(messages.values().any(|value| value == LITTLE));
             }
@@ -577,12 +668,12 @@ impl Detector {
             for name in sources(of.buffer) {
                 for (_, value) in messages.values().filter(|(known, _)| known == name) {
                     is_there = true;
-                    if self.holds(of, value, rule.decoded()) {
+                    if self.holds((at, of), value, rule.decoded()) {
                         return true;
                     }
                 }
             }
-            !is_there && !is_firm(of)
+            !is_there && self.may_miss(at, of)
         })
     }
 
@@ -606,9 +697,13 @@ impl Detector {
         let moment = &moment.with_protocol(named.map(|at| at as u8 + 1).filter(of_message));
         for part in parts {
             let Some(one) = program.parts.get(part as usize) else { continue };
-            if self.may_match(&program, one, state, moment) {
-                self.part_holds(&program, part, transaction, state, moment, matched_in);
-            }
+            let end = match self.closed_by(&program, one, state, moment) {
+                None if !fits(&program, one, moment) => continue,
+                None => self.part_holds(&program, part, transaction, state, moment, matched_in),
+                Some(end) if self.watching.rule().is_none() || fits(&program, one, moment) => end,
+                Some(_) => continue,
+            };
+            self.ended(one.rule, end, transaction, moment, matched_in);
         }
     }
 
@@ -623,36 +718,48 @@ impl Detector {
     }
 
     /// Whether the tests of a buffer hold for a value of it.
-    fn holds(&mut self, of: &BufferTests, value: &[u8], decoded: Option<&BufferTests>) -> bool {
+    fn holds(&mut self, (at, of): (u16, &BufferTests), value: &[u8], decoded: Option<&BufferTests>) -> bool {
         self.stats.verified += 1;
         let bytes = Transform::all(&of.transforms, value);
-        match verify(of, &bytes, decoded, &mut self.memory) {
-            Verdict::Yes => {
-                self.stats.held += 1;
-                true
-            }
-            Verdict::No => false,
-            Verdict::GaveUp => {
-                self.stats.gave_up += 1;
-                false
-            }
+        let verdict = verify(of, &bytes, decoded, &mut self.memory);
+        let gave_up = verdict == Verdict::GaveUp;
+        if verdict == Verdict::Yes {
+            self.stats.held += 1;
+            return true;
         }
+        self.stats.gave_up += u64::from(gave_up);
+        self.watching.failure =
+            Some(TrialEnd::Test { buffer: at, test: self.memory.furthest() as u16, gave_up });
+        false
     }
 
-    /// Whether the header and the state of the flow allow a part's rule to match, before its tests are tried.
-    fn may_match(&self, program: &Program, part: &Part, state: &FlowState, moment: &Moment<'_>) -> bool {
-        self.is_open(program, part, state, moment) && fits(program, part, moment)
+    /// Whether a buffer that is not there may be missing.
+    fn may_miss(&mut self, at: u16, of: &BufferTests) -> bool {
+        self.watching.failure = Some(TrialEnd::Missing(at));
+        !is_firm(of)
     }
 
-    /// Whether the state of the flow allows a part's rule to match now.
-    fn is_open(&self, program: &Program, part: &Part, state: &FlowState, moment: &Moment<'_>) -> bool {
-        let Some(known) = program.rules.get(part.rule as usize) else { return false };
-        let rule = known.rule();
-        let is_done = matches_once_in_streams(known, moment) && state.is_done(part.rule, moment.direction);
-        let established =
-            rule.flow.is_established.is_none_or(|is| is == state.is_established(moment.ip_proto == 6));
-        let is_over = state.is_passed || is_done || self.is_packet_passed && part.about == About::Packet;
-        !is_over && established && known.protocol.is_none_or(|protocol| moment.has_protocol(protocol))
+    /// What of the state of the flow does not allow a part's rule to match now.
+    fn closed_by(
+        &self,
+        program: &Program,
+        part: &Part,
+        state: &FlowState,
+        moment: &Moment<'_>,
+    ) -> Option<TrialEnd> {
+        let known = program.rules.get(part.rule as usize)?;
+        if state.is_passed || self.is_packet_passed && part.about == About::Packet {
+            return Some(TrialEnd::Passed);
+        }
+        if matches_once_in_streams(known, moment) && state.is_done(part.rule, moment.direction) {
+            return Some(TrialEnd::Done);
+        }
+        if !known.protocol.is_none_or(|protocol| moment.has_protocol(protocol)) {
+            return Some(TrialEnd::Protocol);
+        }
+        let wanted = known.rule().flow.is_established;
+        let is_established = || state.is_established(moment.ip_proto == 6);
+        wanted.is_some_and(|wanted| wanted != is_established()).then_some(TrialEnd::Established)
     }
 
     /// Takes note that a part holds, and matches its rule if the others do, too.
@@ -664,12 +771,11 @@ impl Detector {
         state: &mut FlowState,
         moment: &Moment<'_>,
         matched_in: MatchedIn,
-    ) {
-        let Some(one) = program.parts.get(part as usize) else { return };
-        let Some(known) = program.rules.get(one.rule as usize) else { return };
+    ) -> TrialEnd {
+        let Some(one) = program.parts.get(part as usize) else { return TrialEnd::Waits };
+        let Some(known) = program.rules.get(one.rule as usize) else { return TrialEnd::Waits };
         if known.parts == 1 || known.is_alternative {
-            self.matches(program, one.rule, transaction, state, moment, matched_in);
-            return;
+            return self.matches(program, one.rule, transaction, state, moment, matched_in);
         }
         self.stats.no_room += u64::from(!state.hold(transaction, part));
         // The parts of a rule follow each other.
@@ -680,6 +786,7 @@ impl Detector {
             Some(_) => vec![transaction],
             None => all.clone().flat_map(|other| state.transactions_of(other)).collect(),
         };
+        let mut end = TrialEnd::Waits;
         for transaction in transactions {
             let is_held = |other: u32| {
                 let is_of_messages = program
@@ -690,9 +797,10 @@ impl Detector {
             };
             if all.clone().all(is_held) {
                 state.forget(transaction, all.clone());
-                self.matches(program, one.rule, transaction, state, moment, matched_in);
+                end = self.matches(program, one.rule, transaction, state, moment, matched_in);
             }
         }
+        end
     }
 
     /// Matches a rule whose tests hold, if its conditions hold, too.
@@ -704,29 +812,26 @@ impl Detector {
         state: &mut FlowState,
         moment: &Moment<'_>,
         matched_in: MatchedIn,
-    ) {
-        let Some(known) = program.rules.get(number as usize) else { return };
+    ) -> TrialEnd {
+        let Some(known) = program.rules.get(number as usize) else { return TrialEnd::Waits };
         let rule = known.rule();
-        if !(rule.conditions.iter().all(|condition| condition_holds(condition, state, moment))
-            && state.bits_hold(&known.bits)
-            && state.ints_hold(&rule.flow_ints))
-        {
-            return;
+        if let Some(end) = condition_fails(known, state, moment) {
+            return end;
         }
         if !rule.host_bits.is_empty() {
             self.wait_for_turn();
             if !self.shared.bits_hold(rule, moment) {
-                return;
+                return TrialEnd::HostBits;
             }
         }
         if matches_once_in_streams(known, moment) || matches_once(rule) {
             if state.is_done(number, moment.direction) {
-                return;
+                return TrialEnd::Done;
             }
             // A rule that could match again for each packet does not match at all.
             if !state.finish(number, moment.direction) {
                 self.stats.no_room += 1;
-                return;
+                return TrialEnd::NoRoom;
             }
         }
         let has_room = state.change_bits(&known.bits) & state.change_ints(&rule.flow_ints);
@@ -741,11 +846,18 @@ impl Detector {
                 MatchedIn::Packet => state.is_passed = true,
                 MatchedIn::Stream | MatchedIn::Transaction => state.is_passed = true,
             }
-        } else if !rule.is_silent && self.becomes_alert(known, moment) {
-            let [protocol, ..] = moment.protocols;
-            let direction = moment.direction;
-            self.matches.push(Match { rule: number, transaction, direction, matched_in, protocol });
+            return TrialEnd::Passes;
         }
+        if rule.is_silent {
+            return TrialEnd::Silent;
+        }
+        if !self.becomes_alert(known, moment) {
+            return TrialEnd::Limited;
+        }
+        let [protocol, ..] = moment.protocols;
+        let direction = moment.direction;
+        self.matches.push(Match { rule: number, transaction, direction, matched_in, protocol });
+        TrialEnd::Alert
     }
 
     /// Whether a match becomes an alert, by thresholds of the rule and of the user.
@@ -828,6 +940,12 @@ fn matches_once(rule: &Rule) -> bool {
     is_wide && rule.buffers.is_empty() && rule.conditions.iter().all(of_flow)
 }
 
+/// The tests of a part, each with its position in [`Rule::buffers`].
+fn tests_of<'p>(rule: &'p ProgramRule, part: &'p Part) -> impl Iterator<Item = (u16, &'p BufferTests)> {
+    let of = |at: &u16| Some((*at, rule.rule().buffers.get(usize::from(*at))?));
+    part.tests.iter().filter_map(of)
+}
+
 /// Sorts parts, each once.
 fn in_order(parts: &mut Vec<u32>) {
     parts.sort_unstable();
@@ -843,10 +961,10 @@ fn is_encrypted(moment: &Moment<'_>) -> bool {
     moment.protocols.iter().any(encrypts)
 }
 
-/// Whether the header of a rule covers the sender and the receiver, and the protocol of IP.
-fn is_header_of(rule: &Rule, moment: &Moment<'_>) -> bool {
+/// Whether the header of a rule covers the protocol of IP.
+fn is_ip_proto_of(rule: &Rule, moment: &Moment<'_>) -> bool {
     let is_v4 = moment.initiator.0.is_ipv4();
-    let is_protocol = match rule.header.protocol.selects {
+    match rule.header.protocol.selects {
         Selects::Everything => true,
         Selects::Ip { v4, v6 } => {
             if is_v4 {
@@ -864,14 +982,30 @@ fn is_header_of(rule: &Rule, moment: &Moment<'_>) -> bool {
             _ => false,
         },
         Selects::Application(_) => true,
-    };
+    }
+}
+
+/// Whether the header of a rule covers the sender and the receiver, and the protocol of IP.
+fn is_header_of(rule: &Rule, moment: &Moment<'_>) -> bool {
     let has_ports = matches!(moment.ip_proto, 6 | 17 | 132);
     let is_in = |end: &Endpoint, (address, port): (IpAddr, u16)| {
         end.addresses.has(address) && (!has_ports || end.ports.has(port))
     };
     let goes = |from, to| is_in(&rule.header.source, from) && is_in(&rule.header.destination, to);
     let (from, to) = (moment.sender(), moment.receiver());
-    is_protocol && (goes(from, to) || rule.header.way != Way::Forward && goes(to, from))
+    is_ip_proto_of(rule, moment) && (goes(from, to) || rule.header.way != Way::Forward && goes(to, from))
+}
+
+/// The first condition of a rule on packets and flows that does not hold.
+fn condition_fails(known: &ProgramRule, state: &FlowState, moment: &Moment<'_>) -> Option<TrialEnd> {
+    let rule = known.rule();
+    let condition = rule.conditions.iter().position(|condition| !condition_holds(condition, state, moment));
+    let bits = || known.bits.iter().position(|bits| !state.bits_hold(std::slice::from_ref(bits)));
+    let ints = || rule.flow_ints.iter().position(|int| !state.ints_hold(std::slice::from_ref(int)));
+    condition
+        .map(|at| TrialEnd::Condition(at as u16))
+        .or_else(|| bits().map(|at| TrialEnd::FlowBits(at as u16)))
+        .or_else(|| ints().map(|at| TrialEnd::FlowInts(at as u16)))
 }
 
 fn condition_holds(condition: &Condition, state: &FlowState, moment: &Moment<'_>) -> bool {
