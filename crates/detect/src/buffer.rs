@@ -132,6 +132,19 @@ pub(crate) static DCE_IFACE: RuleBuffer =
 pub(crate) static DCE_OPNUM: RuleBuffer =
     RuleBuffer::of("dcerpc.opnum", DCE, Both, "Operation of a call of DCE/RPC.").multiple();
 
+/// The size of a file that has ended, a number that `filesize` tests.
+pub(crate) static FILE_SIZE: RuleBuffer =
+    RuleBuffer::of("file.size", FILES, Both, "Size of a file that has ended.");
+
+/// The least size of a file, a number that `filesize` tests: also one that was cut off may exceed a number.
+pub(crate) static FILE_LEAST_SIZE: RuleBuffer =
+    RuleBuffer::of("file.least_size", FILES, Both, "Bytes of a file that were received.");
+
+/// The checksums of a file, in lower-case hexadecimal digits, which `filemd5`, `filesha1` and `filesha256` look up.
+pub(crate) static FILE_MD5: RuleBuffer = RuleBuffer::of("file.md5", FILES, Both, "MD5 of a file.");
+pub(crate) static FILE_SHA1: RuleBuffer = RuleBuffer::of("file.sha1", FILES, Both, "SHA-1 of a file.");
+pub(crate) static FILE_SHA256: RuleBuffer = RuleBuffer::of("file.sha256", FILES, Both, "SHA-256 of a file.");
+
 /// The payload of packets and streams: the buffer of contents that name none.
 pub static PAYLOAD: &RuleBuffer = &BUFFERS[0];
 

@@ -87,7 +87,6 @@ impl<'a> Builder<'a> {
             threshold: None,
             detection_filter: None,
             tags: Vec::new(),
-            stores_files: false,
         };
         Self {
             rule,

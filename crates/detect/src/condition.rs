@@ -4,7 +4,6 @@ use crate::buffer::{RuleBuffer, Sides};
 use crate::fault::Fault;
 use crate::numbers::NumberTest;
 use crate::value::{Value, one_of};
-use std::sync::Arc;
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,17 +91,6 @@ pub enum Condition {
     Place(PlaceTest),
     /// The reputation of an address.
     Reputation(ReputationTest),
-    /// A file whose hash is in a list.
-    FileHash {
-        /// Which hash.
-        kind: HashKind,
-        /// The hashes, as bytes.
-        list: Arc<std::collections::HashSet<Box<[u8]>>>,
-        /// Whether it must not be there.
-        is_negated: bool,
-    },
-    /// Bytes of a file.
-    FileSize(NumberTest),
 }
 
 /// Which tag of a VLAN.
@@ -599,28 +587,6 @@ pub struct ReputationTest {
     pub category: Box<str>,
     /// Its value: 1 to 127, or 0 where the address is not in the list.
     pub test: NumberTest,
-}
-
-/// A hash of a file.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum HashKind {
-    /// MD5.
-    Md5,
-    /// SHA-1.
-    Sha1,
-    /// SHA-256.
-    Sha256,
-}
-
-impl HashKind {
-    /// The number of its bytes.
-    pub fn bytes(self) -> usize {
-        match self {
-            Self::Md5 => 16,
-            Self::Sha1 => 20,
-            Self::Sha256 => 32,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -62,8 +62,8 @@ mod verify;
 pub use buffer::{BUFFERS, Origin as BufferOrigin, RuleBuffer, Sides, buffer};
 pub use builder::MAX_TESTS;
 pub use condition::{
-    AddressOf, BitMode, BitTest, ChecksumOf, Condition, HashKind, IpOption, NUMBERS, NumberRow, OfSide,
-    PlaceTest, ProtocolOf, ReputationTest, TlsState, TlsVersion, VlanLayer,
+    AddressOf, BitMode, BitTest, ChecksumOf, Condition, IpOption, NUMBERS, NumberRow, OfSide, PlaceTest,
+    ProtocolOf, ReputationTest, TlsState, TlsVersion, VlanLayer,
 };
 pub use config::{
     Class, Config, ConfigFault, OfRules, ReferenceSystem, ThresholdLine, classes, reference_systems,

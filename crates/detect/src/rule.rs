@@ -57,8 +57,6 @@ pub struct Rule {
     pub detection_filter: Option<DetectionFilter>,
     /// What is kept after an alert.
     pub tags: Vec<Tag>,
-    /// Whether files of the flow are stored.
-    pub stores_files: bool,
 }
 
 /// Which side is the target of an attack.

@@ -282,7 +282,7 @@ impl Demand {
         let is_shared = self.buffers.iter().any(|buffer| buffer.protocol().is_none());
         let is_of = |names: &[&str]| tables.iter().any(|table| names.contains(&table.name));
         let mut wants = Wants {
-            hashes: self.hashes,
+            hashes: self.all_hashes(),
             content: self.content,
             passes_mails: !self.content && !is_of(&MAILS) && !is_shared,
             passes_bodies: !self.content && !is_of(&[ANOMALY.name, FILES.name]) && !self.bodies && !is_shared,
@@ -299,10 +299,21 @@ impl Demand {
         wants
     }
 
+    /// The checksums of files, with those that are buffers.
+    fn all_hashes(&self) -> Hashes {
+        let reads = |name: &str| self.buffers.iter().any(|buffer| buffer.name == name);
+        Hashes {
+            md5: self.hashes.md5 || reads("file.md5"),
+            sha1: self.hashes.sha1 || reads("file.sha1"),
+            sha256: self.hashes.sha256 || reads("file.sha256"),
+        }
+    }
+
     /// The demand in words, a line for each part.
     pub fn lines(&self) -> Vec<String> {
         let flag = |is_set: bool, text: &str| is_set.then(|| text.to_owned());
-        let hashes = [("md5", self.hashes.md5), ("sha1", self.hashes.sha1), ("sha256", self.hashes.sha256)];
+        let Hashes { md5, sha1, sha256 } = self.all_hashes();
+        let hashes = [("md5", md5), ("sha1", sha1), ("sha256", sha256)];
         let hashes: Vec<&str> =
             hashes.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect();
         [

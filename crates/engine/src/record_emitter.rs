@@ -8,9 +8,14 @@ use crate::session_stats::SessionStats;
 use crate::tap::Tap;
 use crate::token_bucket::weight;
 use crate::{Emitted, FlowIdentity, Item, Sink};
-use weir_proto::{ANOMALY, Buffer, Columns, Expected, FILES, Field, Out, Record, Table, Value};
+use weir_proto::{
+    ANOMALY, Buffer, Columns, Expected, FILES, Field, Out, PROTOCOLS, Protocol, Record, Table, Value,
+};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
+
+/// The beginning of the names of the buffers of files.
+const OF_FILES: &str = "file.";
 
 /// Passes records of parsers to the sink, and what they emit before to functions.
 pub(crate) struct RecordEmitter<'w, 't> {
@@ -25,6 +30,8 @@ pub(crate) struct RecordEmitter<'w, 't> {
     pub packet: u32,
     /// The time of what is read.
     pub time: Time,
+    /// The protocols of the flow that were found before what is read, and in it.
+    pub services: [u8; 4],
     /// Rules that look at flows, if there are any, and the row of the flow for them.
     pub detection: Option<(&'w mut Detection, u32)>,
     pub tap: &'w mut Tap<'t>,
@@ -86,8 +93,14 @@ impl Out for RecordEmitter<'_, '_> {
     }
 
     fn buffer(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {
-        self.with_rules([0; 4], |detection, place| detection.buffer(place, side, buffer, bytes));
+        self.buffer_again(buffer, side, bytes);
         self.tap.early(self.identity, &Item::Buffer(self.identity, buffer, side, bytes));
+    }
+
+    fn buffer_again(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {
+        // Buffers of a protocol say which one it is, those of files do not.
+        let services = if buffer.name.starts_with(OF_FILES) { self.services } else { [0; 4] };
+        self.with_rules(services, |detection, place| detection.buffer(place, side, buffer, bytes));
     }
 
     fn transaction(&mut self, side: Direction, number: u64) {
@@ -102,6 +115,18 @@ impl Out for RecordEmitter<'_, '_> {
 
     fn expect(&mut self, expected: Expected) {
         self.announced.add(self.row, self.identity, self.payload, expected);
+    }
+
+    fn is_named(&mut self, protocol: &'static Protocol) {
+        if self.detection.is_none() {
+            return;
+        }
+        let place = PROTOCOLS.iter().position(|known| std::ptr::eq(*known, protocol));
+        let place = place.map_or(0, |at| at as u8 + 1);
+        let is_new = !self.services.contains(&place);
+        if let Some(free) = self.services.iter_mut().find(|free| **free == 0).filter(|_| is_new) {
+            *free = place;
+        }
     }
 
     fn file(&mut self, file: u64, read: u64) {

@@ -715,6 +715,7 @@ impl Sessions {
         self.held -= entry.held as usize;
         let Some(session) = &mut entry.session else { return Found::default() };
         let mut emitter = RecordEmitter {
+            services: found(session).services,
             // No packet is read: the flow announces nothing to other hosts.
             row: u32::MAX,
             payload: &[],
@@ -878,6 +879,7 @@ impl SessionFeed<'_, '_> {
         }
         let (identity, wants) = (compact.identity(), self.asked.wants_of(!self.announcing.contains(row)));
         let mut emitter = RecordEmitter {
+            services: if self.detection.is_some() { found(session).services } else { [0; 4] },
             row,
             payload: self.payload,
             identity: &identity,

@@ -9,14 +9,14 @@ mod kind;
 mod magic;
 mod shown;
 
-pub(crate) use shown::{DATA, MAGIC, NAME, Sight};
+pub(crate) use shown::{DATA, LEAST_SIZE, MAGIC, MD5, NAME, SHA1, SHA256, SIZE, Sight};
 
 use crate::hex::hex;
 use crate::inflation::Allowance;
 use crate::work::looked_at;
 use crate::{Hashes, Kind, Out, Privacy, Setup, Span, Table, Value, Wants, field, record};
 use md5::Digest;
-use shown::{Facts, Shown};
+use shown::{Ended, Facts, Shown};
 use std::collections::BTreeMap;
 use weir_wire::{Direction, Time};
 
@@ -325,6 +325,15 @@ impl Sums {
         }
     }
 
+    /// The checksums of all bytes so far.
+    fn hex(self) -> Hex {
+        Hex {
+            md5: self.md5.map(|sum| hex(&sum.finalize())),
+            sha1: self.sha1.map(|sum| hex(&sum.finalize())),
+            sha256: self.sha256.map(|sum| hex(&sum.finalize())),
+        }
+    }
+
     fn update(&mut self, bytes: &[u8]) {
         if let Some(sum) = &mut self.md5 {
             sum.update(bytes);
@@ -336,6 +345,14 @@ impl Sums {
             sum.update(bytes);
         }
     }
+}
+
+/// Checksums in lower-case hexadecimal digits.
+#[derive(Debug, Default)]
+struct Hex {
+    md5: Option<String>,
+    sha1: Option<String>,
+    sha256: Option<String>,
 }
 
 /// A file that is being received.
@@ -418,6 +435,13 @@ impl File {
     pub fn end_shown(&mut self, out: &mut dyn Out) {
         let name = self.filename.as_deref().or(self.path.as_deref());
         self.shown.end(Facts { name, side: self.direction, seen: self.seen }, out);
+    }
+
+    /// Emits what rules see of the end of the file.
+    fn close_shown(&mut self, is_whole: bool, sums: &Hex, out: &mut dyn Out) {
+        let name = self.filename.as_deref().or(self.path.as_deref());
+        let facts = Facts { name, side: self.direction, seen: self.seen };
+        self.shown.close(facts, Ended { size: self.next, is_whole, sums }, out);
     }
 
     /// Declares the type where the protocol determines it: the content is not asked.
@@ -562,15 +586,13 @@ impl File {
         }
         self.decide();
         self.end_shown(out);
+        let is_whole = whole && self.missing == 0;
+        let sums = self.sums.take().map(|sums| sums.hex()).unwrap_or_default();
+        self.close_shown(is_whole, &sums, out);
         if !out.takes(&FILES) {
             return;
         }
-        let is_whole = whole && self.missing == 0;
-        let sums = self.sums.take();
-        let Sums { md5, sha1, sha256 } = sums.map(|sums| *sums).unwrap_or_default();
-        let md5 = Value::from(md5.map(|sum| hex(&sum.finalize())));
-        let sha1 = Value::from(sha1.map(|sum| hex(&sum.finalize())));
-        let sha256 = Value::from(sha256.map(|sum| hex(&sum.finalize())));
+        let Hex { md5, sha1, sha256 } = sums;
         let Wants { hashes, content, .. } = self.wants;
         let done =
             [("MD5", hashes.md5), ("SHA1", hashes.sha1), ("SHA256", hashes.sha256), ("EXTRACT", content)];
@@ -732,7 +754,7 @@ mod tests {
     /// The values of a buffer that a file emits whose pieces come in this manner.
     fn shown(name: &str, work: impl FnOnce(&mut File, &mut Collected)) -> Vec<Vec<u8>> {
         let mut out = Collected::default();
-        out.asked = Asked::all();
+        out.asked = Asked::of([], [&NAME, &MAGIC, &DATA]);
         let mut file = open();
         work(&mut file, &mut out);
         file.close(true, &mut out);
@@ -773,6 +795,47 @@ mod tests {
         });
         assert!(hidden.is_empty());
         assert!(shown("file.magic", |_, _| {}).is_empty(), "a file without bytes");
+    }
+
+    #[test]
+    fn rules_see_size_and_checksums_at_the_end_of_a_file() {
+        let emitted = |whole: bool, gap: u64| {
+            let mut out = Collected::default();
+            out.asked = Asked::all();
+            let mut file = open();
+            file.bytes(b"abc", Time(6), &mut out);
+            file.gap(gap);
+            file.close(whole, &mut out);
+            [out.buffers, out.again].concat()
+        };
+        let of = |buffers: &[(&'static crate::Buffer, Direction, Vec<u8>)]| -> Vec<(&'static str, String)> {
+            let text = |buffer: &crate::Buffer, bytes: &[u8]| match buffer.is_number {
+                true => u64::from_be_bytes(bytes.try_into().unwrap()).to_string(),
+                false => String::from_utf8(bytes.to_vec()).unwrap(),
+            };
+            buffers.iter().map(|(buffer, _, bytes)| (buffer.name, text(buffer, bytes))).collect()
+        };
+        let beginning = || {
+            let values = [("file.name", "a.txt"), ("file.magic", "ASCII text, with no line terminators")];
+            values.into_iter().chain([("file.data", "abc")])
+        };
+        // RFC 1321 A.5, RFC 3174 7.3 and FIPS 180-2 B.1.
+        let end = [
+            ("file.least_size", "3"),
+            ("file.size", "3"),
+            ("file.md5", "900150983cd24fb0d6963f7d28e17f72"),
+            ("file.sha1", "a9993e364706816aba3e25717850c26c9cd0d89d"),
+            ("file.sha256", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+        ];
+        let whole: Vec<_> =
+            beginning().chain(end).chain(beginning()).map(|(name, text)| (name, text.to_owned())).collect();
+        let seen = of(&emitted(true, 0));
+        assert_eq!(seen, whole);
+        let cut = |size: &'static str| -> Vec<_> {
+            let least = std::iter::once(("file.least_size", size));
+            beginning().chain(least).chain(beginning()).map(|(name, text)| (name, text.to_owned())).collect()
+        };
+        assert_eq!((of(&emitted(false, 0)), of(&emitted(true, 4))), (cut("3"), cut("7")));
     }
 
     #[test]

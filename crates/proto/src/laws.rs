@@ -24,6 +24,8 @@ pub(crate) struct Collected {
     pub fields: Vec<(&'static Table, &'static str, Value<'static>)>,
     /// Values of buffers; pieces are joined.
     pub buffers: Vec<(&'static Buffer, Direction, Vec<u8>)>,
+    /// What is emitted once more at the end of files.
+    pub again: Vec<(&'static Buffer, Direction, Vec<u8>)>,
     /// What each side has emitted, in order.
     pub emissions: [Vec<Emission>; 2],
     /// Buffers whose last value may have more pieces.
@@ -113,6 +115,12 @@ impl Out for Collected {
         assert!(table.fields.iter().any(|known| std::ptr::eq(known, field)), "{}", field.name);
         assert!(self.asked.has_table(table) && !value.is_none(), "{}.{}", table.name, field.name);
         self.fields.push((table, field.name, value.into_owned()));
+    }
+
+    fn buffer_again(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.again.push((buffer, side, bytes.to_vec()));
+        }
     }
 
     fn buffer(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {

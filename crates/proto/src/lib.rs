@@ -292,6 +292,11 @@ pub static SHARED_BUFFERS: &[&Buffer] = &[
     &file::NAME, //
     &file::MAGIC,
     &file::DATA,
+    &file::LEAST_SIZE,
+    &file::SIZE,
+    &file::MD5,
+    &file::SHA1,
+    &file::SHA256,
     &mime::FROM,
     &mime::TO,
     &mime::CC,

@@ -173,6 +173,12 @@ pub trait Out {
     /// piece, see [`Buffer::is_stream`].
     fn buffer(&mut self, _buffer: &'static Buffer, _side: Direction, _bytes: &[u8]) {}
 
+    /// Takes bytes of a buffer of a file once more, at the end of the file, for receivers that look at size, checksums, name, kind
+    /// and first bytes together. They were passed to [`Out::buffer`] before.
+    fn buffer_again(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {
+        self.buffer(buffer, side, bytes);
+    }
+
     /// Takes note that the buffers of `side` belong to the transaction with this number, until the next call for the side.
     /// Without a call they belong to transaction 0. Each protocol of a flow numbers its transactions from 0 in order of
     /// arrival; a request and its response share a number where the protocol joins them. A parser calls it before the first
@@ -206,6 +212,9 @@ pub trait Out {
 
     /// Takes note that messages of the flow carry another protocol, which names the flow beside its own.
     fn carries(&mut self, _protocol: &'static Protocol) {}
+
+    /// Takes note that the flow is named by this protocol, before its parser reads anything.
+    fn is_named(&mut self, _protocol: &'static Protocol) {}
 
     /// Takes note of a file whose content follows by [`Out::content`], after `read` bytes of both directions of its flow were
     /// read. A receiver may then keep nothing of it: see [`MAX_FILES`].

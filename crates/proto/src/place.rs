@@ -223,6 +223,11 @@ macro_rules! pass_on {
             $out.buffer(buffer, side, bytes);
         }
 
+        fn buffer_again(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {
+            let $self = self;
+            $out.buffer_again(buffer, side, bytes);
+        }
+
         fn transaction(&mut self, side: Direction, number: u64) {
             let $self = self;
             $out.transaction(side, number);

@@ -359,7 +359,7 @@ impl Session {
             };
             match self.decide(&flow_ref, forward, reverse, chunk.data.len() >= max) {
                 Verdict::Found(protocol) => {
-                    self.enter_new(protocol, &flow_ref);
+                    self.enter_new(protocol, &flow_ref, out);
                     self.places.begin(chunk.direction, chunk.data.len());
                     return self.read(chunk, setup, out);
                 }
@@ -411,7 +411,7 @@ impl Session {
         setup: &dyn Fn() -> Setup,
         out: &mut dyn Out,
     ) {
-        self.enter_new(protocol, flow_ref);
+        self.enter_new(protocol, flow_ref, out);
         let arrived = self.places.before(Direction::Forward, 0);
         if self.marks.has(Marks::STREAM) {
             self.take_back(pieces.iter().map(Piece::chunk).collect::<Vec<_>>().iter());
@@ -459,7 +459,8 @@ impl Session {
     }
 
     /// Begins to parse a protocol.
-    fn enter_new(&mut self, protocol: &'static Protocol, flow_ref: &Setup) {
+    fn enter_new(&mut self, protocol: &'static Protocol, flow_ref: &Setup, out: &mut dyn Out) {
+        out.is_named(protocol);
         let parser: Box<dyn Parser> = if self.marks.has(Marks::TURNED) {
             Box::new(Turned((protocol.parser)(&turned::setup(flow_ref))))
         } else {
@@ -527,7 +528,7 @@ impl Session {
         }
         match protocol {
             Some(protocol) => {
-                self.enter_new(protocol, &setup());
+                self.enter_new(protocol, &setup(), out);
             }
             None => self.state = State::Probing(Vec::new()),
         }

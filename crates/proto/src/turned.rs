@@ -79,6 +79,10 @@ impl Out for Turning<'_> {
         self.0.buffer(buffer, side.opposite(), bytes);
     }
 
+    fn buffer_again(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {
+        self.0.buffer_again(buffer, side.opposite(), bytes);
+    }
+
     fn transaction(&mut self, side: Direction, number: u64) {
         self.0.transaction(side.opposite(), number);
     }

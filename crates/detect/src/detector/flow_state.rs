@@ -319,8 +319,16 @@ impl FlowState {
 pub(super) const DATA_OF_FILE: &str = "file.data";
 /// The last buffer of a file without bytes.
 pub(super) const KIND_OF_FILE: &str = "file.magic";
+/// The first buffer of the end of a file: those of its beginning follow once more.
+pub(super) const END_OF_FILE: &str = "file.least_size";
+/// The buffers of a file that are known at its end, in the order in which they come.
+pub(super) const AT_END_OF_FILE: [&str; 5] =
+    [END_OF_FILE, "file.size", "file.md5", "file.sha1", "file.sha256"];
 /// The buffers of a file, in the order in which they come.
-pub(super) const OF_FILE: [&str; 3] = ["file.name", KIND_OF_FILE, DATA_OF_FILE];
+pub(super) const OF_FILE: [&str; 8] = {
+    let [least_size, size, md5, sha1, sha256] = AT_END_OF_FILE;
+    [least_size, size, md5, sha1, sha256, "file.name", KIND_OF_FILE, DATA_OF_FILE]
+};
 
 /// Bytes of messages of a side that are kept, without what comes in pieces.
 const MESSAGES: usize = 64 << 10;
@@ -449,7 +457,7 @@ impl Messages {
     pub fn begins_file(&self, buffer: &str) -> bool {
         let place = |name: &str| OF_FILE.iter().position(|of| *of == name);
         let known = self.values.last().and_then(|(name, _)| place(name));
-        place(buffer).zip(known).is_some_and(|(new, known)| known >= new)
+        buffer == END_OF_FILE || place(buffer).zip(known).is_some_and(|(new, known)| known >= new)
     }
 
     /// Forgets the values of the last file, which were looked at: what is asked of files is asked of one file.
@@ -460,7 +468,15 @@ impl Messages {
                 self.of_bodies -= range.len();
             }
         }
-        self.looked_at = self.looked_at.min(self.values.len());
+        // Other values may have come after those of the file; their bytes stay where they are.
+        let looked_at = self.values.iter().take(self.looked_at);
+        self.looked_at = looked_at.filter(|(name, _)| !OF_FILE.contains(name)).count();
+        self.values.retain(|(name, _)| !OF_FILE.contains(name));
+    }
+
+    /// Whether the values of the last file are those of its end.
+    pub fn ends_file(&self) -> bool {
+        self.values.iter().any(|(name, _)| *name == END_OF_FILE)
     }
 
     /// Takes note that all values so far were looked at.

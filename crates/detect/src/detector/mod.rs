@@ -41,7 +41,9 @@ use crate::transform::Transform;
 use crate::verify::{Memory, Verdict, verify};
 use about::{About, is_firm};
 use events::is_event;
-use flow_state::{Candidate, DATA_OF_FILE, KIND_OF_FILE, Messages, OF_FILE, Tried, Window, at};
+use flow_state::{
+    AT_END_OF_FILE, Candidate, DATA_OF_FILE, END_OF_FILE, KIND_OF_FILE, Messages, OF_FILE, Tried, Window, at,
+};
 use groups::{Group, Met};
 use limits::{Judged, has_counts, is_limited};
 use part::Part;
@@ -544,10 +546,11 @@ impl Detector {
         }
         if !bytes.is_empty() && messages.begins_file(buffer.name) {
             messages.forget_file();
-            // A rule may match in each file.
+            // A rule may match in each file: at its end if it asks for something that is known only there.
             let program = &self.program;
+            let begun: &[&str] = if buffer.name == END_OF_FILE { &AT_END_OF_FILE } else { &OF_FILE };
             let is_of_file = |part: u32| {
-                program.parts.get(part as usize).is_some_and(|part| program.reads_any(part, &OF_FILE))
+                program.parts.get(part as usize).is_some_and(|part| program.reads_any(part, begun))
             };
             for candidate in messages.candidates.iter_mut().filter(|candidate| is_of_file(candidate.part)) {
                 candidate.tried = Tried::Fails;
@@ -616,11 +619,17 @@ impl Detector {
         // What was tried before comes first.
         candidates.sort_unstable();
         candidates.dedup_by_key(|candidate| candidate.part);
+        // The end of a file repeats its beginning, which was looked at.
+        let not_of_files: Vec<&str> = new.iter().filter(|name| !OF_FILE.contains(name)).copied().collect();
+        let ends_file = messages.ends_file();
         for candidate in &mut candidates {
             let Some(one) = program.parts.get(candidate.part as usize) else { continue };
+            let is_repeated =
+                ends_file && program.reads_any(one, &OF_FILE) && !program.reads_any(one, &AT_END_OF_FILE);
             // Tests that failed fail again for the same values.
             let is_tried = match candidate.tried {
                 Tried::Holds => true,
+                _ if is_repeated => !program.reads_any(one, &not_of_files),
                 Tried::Fails => !program.reads_any(one, &new),
                 Tried::NotYet => false,
             };

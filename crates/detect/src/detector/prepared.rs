@@ -133,8 +133,6 @@ fn unread(rule: &Rule) -> Option<String> {
         Condition::FtpBounce => Some("the address of a PORT command".to_owned()),
         Condition::Place(_) => Some("places of addresses".to_owned()),
         Condition::Reputation(_) => Some("reputations of addresses".to_owned()),
-        Condition::FileHash { .. } => Some("hashes of files".to_owned()),
-        Condition::FileSize(_) => Some("sizes of files".to_owned()),
         Condition::Checksum { .. } => Some("checksums".to_owned()),
         _ => None,
     };
@@ -158,7 +156,6 @@ fn unread(rule: &Rule) -> Option<String> {
         .or_else(|| {
             rule.flow.is_reassembled.map(|_| "whether a packet was put together from fragments".to_owned())
         })
-        .or_else(|| rule.stores_files.then(|| "`filestore`".to_owned()))
         .or_else(|| {
             (rule.header.way == Way::Transaction).then(|| "both sides of a transaction (`=>`)".to_owned())
         })

@@ -6,6 +6,7 @@
 
 use super::about::About;
 use super::events::{Anomaly, Events};
+use super::flow_state::{AT_END_OF_FILE, END_OF_FILE, KIND_OF_FILE};
 use super::groups::{Collected, Groups};
 use super::of_user::OfUser;
 use super::part::{FoundHere, Part, ProgramRule};
@@ -395,9 +396,13 @@ impl Program {
             Source::Packets(..) | Source::Streams(_) => None,
         });
         let mut named: HashSet<&str> = named.chain(found_in).collect();
+        // The first buffer of the end of a file tells it from the beginning.
+        if AT_END_OF_FILE.iter().any(|name| named.contains(name)) {
+            named.extend([END_OF_FILE, KIND_OF_FILE]);
+        }
         // The kind follows the name: with it the name is looked at.
         if named.contains("file.name") {
-            named.insert("file.magic");
+            named.insert(KIND_OF_FILE);
         }
         if named.contains(DATA_OF_CALL) {
             named.insert(BYTE_ORDER);

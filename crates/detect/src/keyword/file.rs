@@ -1,9 +1,8 @@
 //! Files, and sets from files.
 
 use super::row::{Group, Keyword, reads};
-use crate::buffer::{RuleBuffer, buffer};
+use crate::buffer::{FILE_LEAST_SIZE, FILE_MD5, FILE_SHA1, FILE_SHA256, FILE_SIZE, RuleBuffer, buffer};
 use crate::builder::Builder;
-use crate::condition::{Condition, HashKind};
 use crate::content::{Content, literal};
 use crate::fault::Fault;
 use crate::numbers::NumberTest;
@@ -55,7 +54,7 @@ pub(super) fn keywords() -> Vec<Keyword> {
             "The MD5 of a file is in a list.",
             &["filemd5:md5.txt;"],
             &["filemd5:missing.txt;", "filemd5:sha1.txt;"],
-            |builder, value| file_hash(builder, value, HashKind::Md5),
+            |builder, value| file_hash(builder, value, &FILE_MD5, 16),
         ),
         file(
             "filesha1",
@@ -63,7 +62,7 @@ pub(super) fn keywords() -> Vec<Keyword> {
             "The SHA-1 of a file is in a list.",
             &["filesha1:!sha1.txt;"],
             &["filesha1:missing.txt;"],
-            |builder, value| file_hash(builder, value, HashKind::Sha1),
+            |builder, value| file_hash(builder, value, &FILE_SHA1, 20),
         ),
         file(
             "filesha256",
@@ -71,12 +70,12 @@ pub(super) fn keywords() -> Vec<Keyword> {
             "The SHA-256 of a file is in a list.",
             &["filesha256:sha256.txt;"],
             &["filesha256:md5.txt;"],
-            |builder, value| file_hash(builder, value, HashKind::Sha256),
+            |builder, value| file_hash(builder, value, &FILE_SHA256, 32),
         ),
         file(
             "filestore",
             "[DIRECTION,SCOPE]",
-            "Files of the flow are stored.",
+            "There is a file. `--files` stores all files, with and without it.",
             &["filestore;", "filestore:both,flow;"],
             &["filestore:x;"],
             file_store,
@@ -117,33 +116,47 @@ fn part_of(builder: &mut Builder<'_>, value: Value<'_>, name: &str, is_end: bool
         bytes.insert(0, b'.');
     }
     let content = Content { is_negated, ignores_case: true, is_at_end: is_end, ..Content::of(bytes) };
-    let of: &'static RuleBuffer =
-        buffer(name).ok_or_else(|| builder.wrong("no buffer has names of files"))?;
-    builder.add_apart(of, Test::Content(content))
+    builder.add_apart(of_file(builder, name)?, Test::Content(content))
+}
+
+/// A buffer of files.
+fn of_file(builder: &Builder<'_>, name: &str) -> Result<&'static RuleBuffer, Fault> {
+    buffer(name).ok_or_else(|| builder.wrong(format!("no buffer is {name}")))
 }
 
 fn file_size(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {
     let test = NumberTest::parse(value.unquoted(), u64::MAX, &[])?;
-    builder.add_condition(Condition::FileSize(test))
+    // What was received of a file may exceed a number before its end is seen.
+    let of = match test {
+        NumberTest::Above(_) | NumberTest::AtLeast(_) => &FILE_LEAST_SIZE,
+        _ => &FILE_SIZE,
+    };
+    builder.add_apart(of, Test::Number(test))
 }
 
-fn file_hash(builder: &mut Builder<'_>, value: Value<'_>, kind: HashKind) -> Result<(), Fault> {
+/// A list of checksums of this number of bytes, in hexadecimal digits.
+fn file_hash(
+    builder: &mut Builder<'_>,
+    value: Value<'_>,
+    of: &'static RuleBuffer,
+    length: usize,
+) -> Result<(), Fault> {
     let (is_negated, value) = value.unquoted().negated();
     let bytes = read(builder, value)?;
-    let mut list = HashSet::new();
+    let mut values = HashSet::new();
     for (number, line) in lines(&bytes) {
         let digits =
             line.split(|byte| byte.is_ascii_whitespace() || *byte == b',').next().unwrap_or_default();
-        match hexadecimal(digits) {
-            Some(hash) if hash.len() == kind.bytes() => list.insert(hash),
-            _ => {
-                let reason =
-                    format!("line {number} of {} has no hash of {} bytes", value.shown(), kind.bytes());
-                return Err(value.wrong(reason));
-            }
-        };
+        if hexadecimal(digits).is_none_or(|hash| hash.len() != length) {
+            return Err(
+                value.wrong(format!("line {number} of {} has no hash of {length} bytes", value.shown()))
+            );
+        }
+        values.insert(digits.to_ascii_lowercase().into());
     }
-    builder.add_condition(Condition::FileHash { kind, list: list.into(), is_negated })
+    let name = value.text()?.into();
+    let set = Dataset { name, kind: DatasetKind::Text, values: values.into(), is_negated };
+    builder.add_apart(of, Test::Dataset(set))
 }
 
 fn file_store(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {
@@ -164,8 +177,8 @@ fn file_store(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> 
     if let Some(word) = value.parts(b',').find(|word| !WORDS.contains(&word.bytes)) {
         return Err(word.wrong(format!("`{}` is neither a direction nor a scope of filestore", word.shown())));
     }
-    builder.rule.stores_files = true;
-    Ok(())
+    // A file must be there. Any test of its kind holds then.
+    builder.add_apart(of_file(builder, "file.magic")?, Test::Size(NumberTest::AtLeast(0)))
 }
 
 /// The content of a file that a rule names.

@@ -1,10 +1,10 @@
-//! What rules see of a file: its name, its kind and its first bytes.
+//! What rules see of a file: its name, its kind and its first bytes, and at its end its size and checksums.
 //!
-//! All of it is emitted at once, when the file has ended or enough of it was received: files that are received side by side do not
-//! mix.
+//! Name, kind and first bytes are emitted at once, when the file has ended or enough of it was received: files that are received side
+//! by side do not mix. For this reason they are emitted again after the size and the checksums, if these are asked for.
 
-use super::{HEAD, magic};
-use crate::{Buffer, Out};
+use super::{HEAD, Hex, magic};
+use crate::{Asked, Buffer, Out};
 use weir_wire::Direction;
 
 pub(crate) static NAME: Buffer =
@@ -15,6 +15,25 @@ pub(crate) static MAGIC: Buffer = Buffer::whole(
 );
 pub(crate) static DATA: Buffer =
     Buffer::stream("file.data", "First 100 KiB of a file, decoded. Bodies of HTTP have their own buffers.");
+
+pub(crate) static LEAST_SIZE: Buffer = Buffer::number(
+    "file.least_size",
+    "Bytes of a file up to the last one that was received, whether or not it has ended.",
+);
+pub(crate) static SIZE: Buffer = Buffer::number("file.size", "Size of a file that has ended, in bytes.");
+pub(crate) static MD5: Buffer =
+    Buffer::whole("file.md5", "MD5 of a file that was received whole, in lower-case hexadecimal digits.");
+pub(crate) static SHA1: Buffer =
+    Buffer::whole("file.sha1", "SHA-1 of a file that was received whole, in lower-case hexadecimal digits.");
+pub(crate) static SHA256: Buffer = Buffer::whole(
+    "file.sha256",
+    "SHA-256 of a file that was received whole, in lower-case hexadecimal digits.",
+);
+
+/// Whether anything is asked for that is known at the end of a file.
+fn is_end_asked(asked: Asked) -> bool {
+    [&LEAST_SIZE, &SIZE, &MD5, &SHA1, &SHA256].into_iter().any(|buffer| asked.has(buffer))
+}
 
 /// Maximum number of bytes of a file that rules see: Suricata's limit of bodies.
 const MOST: usize = 100 << 10;
@@ -40,8 +59,18 @@ pub(super) struct Shown {
     is_headless: bool,
     /// Whether bytes after the first ones are missing.
     is_cut: bool,
-    /// Whether everything was emitted.
+    /// Whether everything was emitted that does not need the end of the file.
     is_over: bool,
+}
+
+/// What is known at the end of a file.
+#[derive(Clone, Copy)]
+pub(super) struct Ended<'a> {
+    /// Bytes up to the last one that was received.
+    pub size: u64,
+    /// Whether its end was seen and no byte is missing.
+    pub is_whole: bool,
+    pub sums: &'a Hex,
 }
 
 /// The facts about the file.
@@ -62,7 +91,7 @@ impl Shown {
         }
         let asked = out.asked();
         let has_data = self.sight == Sight::Content && asked.has(&DATA);
-        let is_asked = has_data || asked.has(&NAME) || asked.has(&MAGIC);
+        let is_asked = has_data || asked.has(&NAME) || asked.has(&MAGIC) || is_end_asked(asked);
         // What began before it was asked for is not emitted.
         if !is_asked || facts.seen != self.first.len() as u64 {
             return;
@@ -88,28 +117,58 @@ impl Shown {
 
     /// The file has no further bytes that rules see.
     pub fn end(&mut self, facts: Facts<'_>, out: &mut dyn Out) {
-        if std::mem::replace(&mut self.is_over, true) {
+        if std::mem::replace(&mut self.is_over, true) || self.first.is_empty() {
             return;
         }
-        let first = std::mem::take(&mut self.first);
-        if first.is_empty() {
+        self.emit(facts, out, false);
+        if !is_end_asked(out.asked()) {
+            self.first = Vec::new();
+        }
+    }
+
+    /// The file is closed, after [`Self::end`].
+    pub fn close(&mut self, facts: Facts<'_>, ended: Ended<'_>, out: &mut dyn Out) {
+        let asked = out.asked();
+        if self.first.is_empty() || !is_end_asked(asked) {
             return;
         }
-        let (asked, side) = (out.asked(), facts.side);
+        let side = facts.side;
+        out.emit_number(&LEAST_SIZE, side, ended.size);
+        if ended.is_whole {
+            out.emit_number(&SIZE, side, ended.size);
+            let Hex { md5, sha1, sha256 } = ended.sums;
+            for (buffer, sum) in [(&MD5, md5), (&SHA1, sha1), (&SHA256, sha256)] {
+                if let Some(sum) = sum {
+                    out.emit(buffer, side, sum.as_bytes());
+                }
+            }
+        }
+        self.emit(facts, out, true);
+        self.first = Vec::new();
+    }
+
+    /// Emits name, kind and first bytes, perhaps once more.
+    fn emit(&self, facts: Facts<'_>, out: &mut dyn Out, again: bool) {
+        let asked = out.asked();
+        let mut emit = |buffer: &'static Buffer, bytes: &[u8]| match again {
+            _ if !asked.has(buffer) => {}
+            true => out.buffer_again(buffer, facts.side, bytes),
+            false => out.buffer(buffer, facts.side, bytes),
+        };
         if let Some(name) = facts.name {
-            out.emit(&NAME, side, name);
+            emit(&NAME, name);
         }
         if asked.has(&MAGIC) {
             let words = if self.is_headless {
                 magic::UNKNOWN.into()
             } else {
-                magic::words(first.get(..HEAD).unwrap_or(&first))
+                magic::words(self.first.get(..HEAD).unwrap_or(&self.first))
             };
-            out.buffer(&MAGIC, side, words.as_bytes());
+            emit(&MAGIC, words.as_bytes());
         }
-        if self.sight == Sight::Content && asked.has(&DATA) {
-            out.buffer(&DATA, side, &first);
-            out.buffer(&DATA, side, b"");
+        if self.sight == Sight::Content {
+            emit(&DATA, &self.first);
+            emit(&DATA, b"");
         }
     }
 
