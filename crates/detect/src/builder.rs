@@ -4,7 +4,7 @@ use crate::buffer::{Origin, PAYLOAD, RuleBuffer, Sides};
 use crate::condition::Condition;
 use crate::content::Content;
 use crate::fault::Fault;
-use crate::header::{Header, Way};
+use crate::header::{Action, Header, Way};
 use crate::numbers::NumberTest;
 use crate::protocol::Selects;
 use crate::rule::{BufferTests, Rule, Test};
@@ -65,6 +65,8 @@ impl<'a> Builder<'a> {
         sources: &'a dyn Sources,
         is_in_force: fn(&str) -> bool,
     ) -> Self {
+        // `pass` makes an alert only by the keyword `alert`.
+        let is_silent = header.action == Action::Pass;
         let rule = Rule {
             header,
             sid: 0,
@@ -76,7 +78,7 @@ impl<'a> Builder<'a> {
             references: Vec::new(),
             metadata: Vec::new(),
             target: None,
-            is_silent: false,
+            is_silent,
             flow: Default::default(),
             buffers: Vec::new(),
             conditions: Vec::new(),

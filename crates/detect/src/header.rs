@@ -23,6 +23,9 @@ pub enum Action {
 }
 
 impl Action {
+    /// The number of actions.
+    pub(crate) const NUMBER: usize = 6;
+
     /// All names of actions.
     pub const NAMES: [(&'static str, Self); 7] = [
         ("alert", Self::Alert),

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use weir_detect::{
-    Anomaly, Detector, DetectorStats, EventOf, FlowState, Lists, Match, MatchedIn, Moment, Program, Reading,
-    RuleFile, Ruleset, Seen, SharedState, Sources, Turn, Variables,
+    Action, ActionOrder, Anomaly, Detector, DetectorStats, EventOf, FlowState, Judging, Lists, Match, MatchedIn,
+    Midstream, Moment, Program, Reading, RuleFile, Ruleset, Seen, SharedState, Sources, Turn, Variables, Verdicts,
 };
 use weir_proto::PROTOCOLS;
 use weir_wire::Direction::{self, Forward, Reverse};
@@ -76,6 +76,18 @@ impl Watch {
                 packet: None,
             },
         }
+    }
+
+    /// A flow of TCP that is judged so. Its streams are looked at with each segment.
+    fn judged(rules: &str, judging: Judging) -> Self {
+        let mut watch = Self::new(rules);
+        let judging = Judging { each_segment: true, ..judging };
+        watch.each(|detector, _, _| detector.judge_by(&judging));
+        watch
+    }
+
+    fn at_packet(&mut self, number: u32) -> &mut Self {
+        self.each(|detector, _, _| detector.at_packet(Some(number)))
     }
 
     fn over(mut self, ip_proto: u8) -> Self {
@@ -1882,4 +1894,128 @@ alert http any any -> any any (file_data; content:\"needle\"; filesize:6; sid:2;
     assert_eq!(watch.sids(), []);
     watch.buffer("http.response_body", Reverse, b"needle").buffer("http.response_body", Reverse, b"");
     assert_eq!(watch.sids(), [1, 2]);
+}
+
+#[test]
+fn a_dropped_flow_is_looked_at_until_the_end_of_its_packet() {
+    let rules = "drop tcp any any -> any any (content:\"bad\"; sid:1;)\n\
+                 alert tcp any any -> any any (content:\"x\"; sid:2;)\n\
+                 alert tcp any any -> any any (content:\"y\"; sid:3;)\n";
+    let found = |verdicts| {
+        let mut watch = Watch::judged(rules, Judging { verdicts, ..Judging::default() });
+        let first = watch.at_packet(1).chunk(Forward, b"bad x").sids();
+        (
+            first,
+            watch.at_packet(2).chunk(Forward, b"y").sids(),
+            watch.at_packet(3).chunk(Reverse, b"y").sids(),
+        )
+    };
+    assert_eq!(found(Verdicts::Watched), (vec![1, 2], vec![3], vec![3]));
+    for verdicts in [Verdicts::Passive, Verdicts::Inline] {
+        assert_eq!(found(verdicts), (vec![1, 2], vec![], vec![]));
+    }
+    // A rule about packets drops its packet alone, one of a header the flow.
+    for (rule, expected) in [("(dsize:>0; sid:1;)", vec![1, 1]), ("(sid:1;)", vec![1])] {
+        let rules = format!("drop tcp any any -> any any {rule}");
+        let judging = Judging { verdicts: Verdicts::Passive, ..Judging::default() };
+        let mut watch = Watch::judged(&rules, judging);
+        let frame = tcp(flags::ACK).payload(b"x");
+        assert_eq!(
+            watch.at_packet(1).packet(Forward, &frame).at_packet(2).packet(Forward, &frame).sids(),
+            expected
+        );
+    }
+}
+
+#[test]
+fn pass_makes_an_alert_by_its_keyword_where_verdicts_are_carried_out() {
+    let rules = "pass tcp any any -> any any (alert; dsize:>0; sid:1;)\n\
+                 pass tcp any any -> any any (dsize:1; sid:2;)\n\
+                 alert tcp any any -> any any (dsize:>0; sid:3;)\n";
+    let frame = tcp(flags::ACK).payload(b"x");
+    for (verdicts, expected) in [(Verdicts::Watched, vec![]), (Verdicts::Passive, vec![1])] {
+        let mut watch = Watch::judged(rules, Judging { verdicts, ..Judging::default() });
+        assert_eq!(watch.packet(Forward, &frame).sids(), expected);
+    }
+}
+
+#[test]
+fn actions_are_judged_in_the_order_that_is_given() {
+    let set = set_of(
+        "pass tcp any any -> any any (dsize:>0; sid:1;)\n\
+         drop tcp any any -> any any (dsize:>0; sid:2;)\n\
+         alert tcp any any -> any any (dsize:>0; sid:3;)\n",
+    );
+    let frame = tcp(flags::ACK).payload(b"x");
+    let layers: Layers = decode(&build::packet(&frame, LinkType::ETHERNET));
+    let seen = Seen { data: &frame, layers: &layers };
+    for (order, expected) in [
+        ([Action::Pass, Action::Drop, Action::Reject, Action::Alert], vec![]),
+        ([Action::Drop, Action::Pass, Action::Reject, Action::Alert], vec![2]),
+        ([Action::Alert, Action::Drop, Action::Reject, Action::Pass], vec![3, 2]),
+    ] {
+        let program = Arc::new(Program::in_order(&set, &[], ActionOrder::new(order)));
+        let mut detector = Detector::new(Arc::clone(&program));
+        let moment = Moment { packet: Some(seen), ..Watch::of(&set).moment };
+        detector.packet(&mut FlowState::default(), &moment);
+        let found: Vec<u32> =
+            detector.take().map(|one| program.rules[one.rule as usize].rule().sid).collect();
+        assert_eq!(found, expected, "{order:?}");
+    }
+}
+
+#[test]
+fn a_flow_without_a_syn_is_looked_at_as_far_as_is_asked_for() {
+    let rules = "alert tcp any any -> any any (dsize:>0; sid:1;)\n\
+                 alert tcp any any -> any any (content:\"x\"; sid:2;)\n\
+                 alert tcp any any -> any any (dsize:>0; flow:established; sid:3;)\n\
+                 alert http any any -> any any (http.method; content:\"GET\"; sid:4;)\n";
+    let found = |midstream, with_syn: bool| {
+        let mut watch = Watch::judged(rules, Judging { midstream, ..Judging::default() }).named("http");
+        if with_syn {
+            watch.packet(Forward, &tcp(flags::SYN).payload(b""));
+        }
+        watch.packet(Forward, &tcp(flags::ACK).payload(b"x")).chunk(Forward, b"x");
+        watch.message(Forward, &[("http.method", "GET")]).sids()
+    };
+    assert_eq!(found(Midstream::Whole, false), [1, 2, 4]);
+    assert_eq!(found(Midstream::Established, false), [1, 3, 2, 4]);
+    assert_eq!(found(Midstream::Packets, false), [1]);
+    assert!(found(Midstream::Nothing, false).is_empty());
+    for midstream in [Midstream::Whole, Midstream::Established, Midstream::Packets, Midstream::Nothing] {
+        assert_eq!(found(midstream, true), [1, 2, 4], "{midstream:?}");
+    }
+}
+
+#[test]
+fn a_flow_of_one_side_is_established_if_that_is_asked_for() {
+    let rule = "alert tcp any any -> any any (dsize:>0; flow:established; sid:1;)";
+    for (is_oneside, expected) in [(false, vec![]), (true, vec![1])] {
+        let mut watch = Watch::judged(rule, Judging { is_oneside, ..Judging::default() });
+        watch.packet(Forward, &tcp(flags::SYN).payload(b"")).packet(Forward, &tcp(flags::ACK).payload(b"x"));
+        assert_eq!(watch.sids(), expected);
+    }
+}
+
+#[test]
+fn limits_of_streams_bodies_and_alerts_are_those_that_are_given() {
+    let rule = "alert tcp any any -> any any (content:\"x\"; sid:1;)";
+    for (depth, expected) in [(3, vec![]), (4, vec![1])] {
+        let mut watch = Watch::judged(rule, Judging { depth, ..Judging::default() });
+        assert_eq!(watch.chunk(Forward, b"abcx").sids(), expected);
+    }
+    let rule = "alert http any any -> any any (http.request_body; content:\"x\"; sid:1;)";
+    for (body, expected) in [(3, vec![]), (4, vec![1])] {
+        let judging = Judging { bodies: [body, Judging::BODY], ..Judging::default() };
+        let mut watch = Watch::judged(rule, judging).named("http");
+        watch.buffer("http.request_body", Forward, b"abcx").buffer("http.request_body", Forward, b"");
+        assert_eq!(watch.complete(Forward).sids(), expected);
+    }
+    let rules: String =
+        (1..=4).map(|sid| format!("alert tcp any any -> any any (dsize:>0; sid:{sid};)\n")).collect();
+    let mut watch = Watch::judged(&rules, Judging { alerts_per_packet: Some(3), ..Judging::default() });
+    let frame = tcp(flags::ACK).payload(b"x");
+    for number in [1, 2] {
+        assert_eq!(watch.at_packet(number).packet(Forward, &frame).sids(), [1, 2, 3]);
+    }
 }

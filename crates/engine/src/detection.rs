@@ -4,7 +4,9 @@ use crate::{FlowIdentity, RuleState};
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
-use weir_detect::{Anomaly, Detector, EventOf, FlowState, Match, MatchedIn, Moment, Program, Seen};
+use weir_detect::{
+    Action, Anomaly, Detector, EventOf, FlowState, Judging, Match, MatchedIn, Moment, Program, Seen, Verdicts,
+};
 use weir_flow::{FlowPacket, Rows};
 use weir_proto::{Alert, AlertPlace, AlertSide, AlertValue, Buffer, PROTOCOLS, Record, Value};
 use weir_wire::stream::Chunk;
@@ -15,18 +17,29 @@ use weir_wire::{Direction, LinkType, Time};
 pub struct Rules {
     program: Arc<Program>,
     with_payload: bool,
+    judging: Judging,
 }
 
 impl Rules {
     /// The rules of a program. Alerts have no payload.
     pub fn new(program: Program) -> Self {
-        Self { program: Arc::new(program), with_payload: false }
+        Self { program: Arc::new(program), with_payload: false, judging: Judging::default() }
     }
 
     /// Whether alerts have the payload in which their rule matched, and the packet. Packets and the latest bytes of streams are
     /// copied for them.
     pub fn with_payload(self, with_payload: bool) -> Self {
         Self { with_payload, ..self }
+    }
+
+    /// How flows are judged. The order of actions is that with which the program was made.
+    pub fn judged_by(self, judging: Judging) -> Self {
+        Self { judging, ..self }
+    }
+
+    /// How flows are judged.
+    pub fn judging(&self) -> &Judging {
+        &self.judging
     }
 
     /// The buffers that are looked at, and of the protocols that have some of these, those that alerts have.
@@ -41,6 +54,11 @@ impl Rules {
         buffers
     }
 
+    /// Whether alerts of rules that drop or refuse say that these have blocked.
+    fn blocks(&self) -> bool {
+        self.judging.verdicts == Verdicts::Inline
+    }
+
     /// The program.
     pub fn program(&self) -> &Program {
         &self.program
@@ -49,7 +67,9 @@ impl Rules {
 
 impl PartialEq for Rules {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.program, &other.program) && self.with_payload == other.with_payload
+        Arc::ptr_eq(&self.program, &other.program)
+            && self.with_payload == other.with_payload
+            && self.judging == other.judging
     }
 }
 
@@ -126,6 +146,8 @@ pub(crate) struct Detection {
     flows: Rows<Option<Box<Watched>>>,
     /// Whether alerts have payload.
     with_payload: bool,
+    /// Whether alerts of rules that drop or refuse say that these have blocked.
+    blocks: bool,
     packet: Shown,
     /// Bytes of the flows.
     held: usize,
@@ -182,10 +204,12 @@ impl Detection {
     pub fn new(rules: &Rules, state: &RuleState, limit: usize) -> Self {
         let mut detector = Detector::new(Arc::clone(&rules.program));
         state.give_to(&mut detector);
+        detector.judge_by(&rules.judging);
         Self {
             detector,
             flows: Rows::default(),
             with_payload: rules.with_payload,
+            blocks: rules.blocks(),
             packet: Shown::default(),
             held: 0,
             limit,
@@ -207,7 +231,9 @@ impl Detection {
     /// Follows other rules from now on. Flows keep what is known of rules that stay.
     pub fn follow(&mut self, rules: &Rules) {
         self.detector.follow(Arc::clone(&rules.program));
+        self.detector.judge_by(&rules.judging);
         self.with_payload = rules.with_payload;
+        self.blocks = rules.blocks();
     }
 
     /// Whether streams are read beyond what their parsers want.
@@ -370,7 +396,7 @@ impl Detection {
                         false => b"",
                     },
                     packet: with_packet.then_some((self.packet.link, &*self.packet.data)),
-                    ..rule_and_match(rule, &found)
+                    ..rule_and_match(rule, &found, self.blocks)
                 };
                 emit(alert.record(place.time));
             }
@@ -423,12 +449,16 @@ fn known_of(state: &FlowState, transaction: u64) -> Vec<AlertValue<'_>> {
 }
 
 /// What an alert has of its rule and of its match.
-fn rule_and_match<'r>(rule: &'r weir_detect::ProgramRule, found: &Match) -> Alert<'r> {
+fn rule_and_match<'r>(rule: &'r weir_detect::ProgramRule, found: &Match, blocks: bool) -> Alert<'r> {
     let protocol = usize::from(found.protocol).checked_sub(1).and_then(|at| PROTOCOLS.get(at));
     let of_rule = rule.rule();
     Alert {
-        // Nothing is blocked: what passes is read only.
-        action: "allowed",
+        action: match of_rule.header.action {
+            Action::Drop | Action::Reject | Action::RejectDestination | Action::RejectBoth if blocks => {
+                "blocked"
+            }
+            _ => "allowed",
+        },
         gid: of_rule.gid,
         sid: of_rule.sid,
         rev: of_rule.rev,

@@ -1,6 +1,7 @@
 //! What is kept of a flow while rules look at it.
 
 use super::renumbering::Renumbering;
+use crate::judging::{Judging, Midstream};
 use crate::state::{BitAction, Comparison, FlowInt, IntAction, IntValue};
 use std::ops::Range;
 use weir_wire::Direction;
@@ -39,6 +40,8 @@ pub struct FlowState {
     pub(super) windows: [Option<Box<Window>>; 2],
     /// Whether a rule lets the rest of the flow pass.
     pub(super) is_passed: bool,
+    /// The packet at which a rule has dropped the flow; the inner value is absent where none was read.
+    pub(super) dropped: Option<Option<u32>>,
 }
 
 /// Packets and bytes of a side.
@@ -88,6 +91,8 @@ const ACK: u8 = 16;
 impl FlowState {
     /// SYN of the initiator, SYN and ACK of the responder, ACK of the initiator.
     const WHOLE: u8 = 7;
+    /// ACK of the initiator after its SYN, without an answer.
+    const ONESIDE: u8 = 8;
 
     /// Takes note of a packet.
     pub(super) fn sees(&mut self, direction: Direction, flags: Option<u8>, bytes: u64) {
@@ -100,6 +105,7 @@ impl FlowState {
             (Direction::Forward, true, false) => 1,
             (Direction::Reverse, true, true) if self.handshake & 1 != 0 => 2,
             (Direction::Forward, false, true) if self.handshake & 2 != 0 => 4,
+            (Direction::Forward, false, true) if self.handshake & 1 != 0 => Self::ONESIDE,
             _ => 0,
         };
     }
@@ -124,10 +130,39 @@ impl FlowState {
         self.sizes_then.unwrap_or_else(|| self.sizes_now())
     }
 
+    /// Whether a SYN of the initiator was seen.
+    fn has_syn(&self) -> bool {
+        self.handshake & 1 != 0
+    }
+
+    /// What is looked at of the flow, if it is a flow of TCP that may have begun without a SYN.
+    pub(super) fn scope(&self, is_tcp: bool, judging: &Judging) -> Midstream {
+        if !is_tcp || self.has_syn() { Midstream::Whole } else { judging.midstream }
+    }
+
+    /// Whether nothing more of the flow is looked at. What is dropped is looked at until the end of its packet.
+    pub(super) fn is_over(&self, packet: Option<u32>) -> bool {
+        self.is_passed || self.dropped.is_some_and(|at| at.is_none() || at != packet)
+    }
+
+    /// Whether one side alone has sent.
+    pub(super) fn is_oneside(&self) -> bool {
+        self.sent.iter().any(|sent| sent.packets == 0)
+    }
+
+    /// Takes note that a rule drops the flow.
+    pub(super) fn drop_at(&mut self, packet: Option<u32>) {
+        self.dropped.get_or_insert(packet);
+    }
+
     /// Whether the handshake was seen, or over other protocols than TCP, whether both sides have sent.
-    pub(super) fn is_established(&self, is_tcp: bool) -> bool {
+    pub(super) fn is_established(&self, is_tcp: bool, judging: &Judging) -> bool {
         match is_tcp {
-            true => self.handshake == Self::WHOLE,
+            true => {
+                self.handshake & Self::WHOLE == Self::WHOLE
+                    || judging.is_oneside && self.handshake & Self::ONESIDE != 0
+                    || judging.midstream == Midstream::Established && !self.has_syn()
+            }
             false => self.sent.iter().all(|sent| sent.packets > 0),
         }
     }
@@ -332,11 +367,6 @@ pub(super) const OF_FILE: [&str; 8] = {
 
 /// Bytes of messages of a side that are kept, without what comes in pieces.
 const MESSAGES: usize = 64 << 10;
-/// Bytes of the body of a message, or of another buffer that comes in pieces, that are looked at: Suricata's limit.
-const BODY: usize = 100 << 10;
-/// Bytes that are kept of all buffers of a transaction's side that come in pieces: a head and a body.
-const BODIES: usize = 2 * BODY;
-
 /// The buffers of a side in a transaction.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
@@ -345,6 +375,8 @@ pub(super) struct Messages {
     bytes: Vec<u8>,
     /// How many of the bytes came in pieces.
     of_bodies: usize,
+    /// Bytes of a body, or of another buffer that comes in pieces, that are looked at: the latest limit.
+    limit: usize,
     values: Vec<(&'static str, Range<usize>)>,
     /// The number of values that were looked at.
     looked_at: usize,
@@ -397,8 +429,9 @@ impl Messages {
     }
 
     /// Adds the next piece of a body; an empty one ends it. Returns whether the body is ready to be looked at: it is whole, or as
-    /// long as bodies are looked at.
-    pub fn add_piece(&mut self, buffer: &'static str, piece: &[u8]) -> bool {
+    /// long as bodies are looked at, which is `limit` in bytes.
+    pub fn add_piece(&mut self, buffer: &'static str, piece: &[u8], limit: usize) -> bool {
+        self.limit = limit;
         let place = self.bodies.iter().position(|body| body.buffer == buffer).unwrap_or(self.bodies.len());
         if place == self.bodies.len() {
             self.bodies.push(Body { buffer, bytes: Vec::new(), is_ready: false });
@@ -406,9 +439,9 @@ impl Messages {
         let Some(body) = self.bodies.get_mut(place) else { return false };
         let mut is_ready = false;
         if !body.is_ready {
-            let room = BODY - body.bytes.len();
+            let room = limit.saturating_sub(body.bytes.len());
             body.bytes.extend_from_slice(piece.get(..room).unwrap_or(piece));
-            is_ready = body.bytes.len() == BODY || piece.is_empty() && !body.bytes.is_empty();
+            is_ready = body.bytes.len() >= limit || piece.is_empty() && !body.bytes.is_empty();
         }
         if is_ready {
             body.is_ready = true;
@@ -423,7 +456,8 @@ impl Messages {
 
     fn push_body(&mut self, buffer: &'static str, bytes: &[u8]) {
         let before = self.bytes.len();
-        self.push(buffer, bytes, BODIES.saturating_sub(self.of_bodies));
+        // A head and a body.
+        self.push(buffer, bytes, (2 * self.limit).saturating_sub(self.of_bodies));
         self.of_bodies += self.bytes.len() - before;
     }
 
@@ -441,6 +475,11 @@ impl Messages {
         let values = self.values.capacity() * size_of::<(&str, Range<usize>)>();
         let candidates = self.candidates.capacity() * size_of::<Candidate>();
         size_of::<Self>() + self.bytes.capacity() + values + candidates + bodies.sum::<usize>()
+    }
+
+    /// Whether a value of a protocol is there, whose buffers have names that begin so.
+    pub fn is_of(&self, protocol: &str) -> bool {
+        self.values.iter().any(|(name, _)| name.starts_with(protocol))
     }
 
     /// Whether there are values that were not looked at.

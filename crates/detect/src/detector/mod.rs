@@ -19,6 +19,7 @@ mod program;
 mod renumbering;
 mod shared_state;
 mod trial;
+mod verdicts;
 mod view;
 
 pub use events::Anomaly;
@@ -34,6 +35,7 @@ use crate::buffer::Origin;
 use crate::condition::{Condition, OfSide, ProtocolOf};
 use crate::event::EventOf;
 use crate::header::{Action, Endpoint, Way};
+use crate::judging::{Judging, Midstream};
 use crate::numbers::NumberTest;
 use crate::protocol::Selects;
 use crate::rule::{BufferTests, Rule, Test};
@@ -59,10 +61,6 @@ use weir_proto::PROTOCOLS;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
-/// Bytes of a stream that are looked at together, Suricata's default.
-const WINDOW: usize = 2_560;
-/// Bytes of a side of a stream that are looked at, Suricata's default.
-const DEPTH: u64 = 1 << 20;
 /// Bytes of a side of a stream whose protocol encrypts that are looked at.
 const DEPTH_ENCRYPTED: u64 = 16 << 10;
 
@@ -184,6 +182,9 @@ pub struct Detector {
     turn: Option<Arc<dyn Turn>>,
     /// The number of the packet that is read; `None` between packets.
     number: Option<u32>,
+    judging: Judging,
+    /// Number of alerts of the packet that is read.
+    alerts_of_packet: u16,
     stats: DetectorStats,
     watching: Watching,
 }
@@ -203,9 +204,16 @@ impl Detector {
             shared: Arc::default(),
             turn: None,
             number: None,
+            judging: Judging::default(),
+            alerts_of_packet: 0,
             stats: DetectorStats::default(),
             watching: Watching::default(),
         }
+    }
+
+    /// Judges flows otherwise from now on.
+    pub fn judge_by(&mut self, judging: &Judging) {
+        self.judging = *judging;
     }
 
     /// Its program.
@@ -227,6 +235,7 @@ impl Detector {
     /// ends, has no place in the order of packets: it does not change what rules remember beyond a flow.
     pub fn at_packet(&mut self, number: Option<u32>) {
         self.number = number;
+        self.alerts_of_packet = 0;
     }
 
     fn wait_for_turn(&self) {
@@ -289,9 +298,13 @@ impl Detector {
         let Some(seen) = moment.packet else { return };
         self.is_packet_passed = false;
         self.watching.explain_header(&self.program, moment, self.number);
-        if state.is_passed {
+        let scope = state.scope(moment.ip_proto == 6, &self.judging);
+        if state.is_over(self.number) || scope == Midstream::Nothing {
             return;
         }
+        // What is not read as a stream has no protocol.
+        let protocols = if scope == Midstream::Packets { [0; 4] } else { moment.protocols };
+        let moment = &Moment { protocols, ..*moment };
         let program = Arc::clone(&self.program);
         let payload = seen.payload();
         let mut found = std::mem::take(&mut self.found);
@@ -407,15 +420,17 @@ impl Detector {
 
     /// Looks at the next bytes of a stream of TCP, in order.
     pub fn chunk(&mut self, state: &mut FlowState, moment: &Moment<'_>, chunk: &Chunk<'_>) {
-        if !self.program.reads_streams() || moment.ip_proto != 6 || state.is_passed {
+        if !self.program.reads_streams() || moment.ip_proto != 6 || !self.reads(state, moment) {
             return;
         }
         self.bring(state);
         // What the other side has sent is whole when this one answers.
         let other = Moment { direction: moment.direction.opposite(), packet: None, ..*moment };
         self.flush(state, &other);
-        let depth = if is_encrypted(moment) { DEPTH_ENCRYPTED } else { DEPTH };
+        let most = if is_encrypted(moment) { DEPTH_ENCRYPTED } else { u64::MAX };
+        let depth = self.judging.depth.min(most);
         let side = at(moment.direction);
+        let size = self.window(side);
         if chunk.gap > 0 {
             self.flush(state, moment);
             if let Some(place) = state.windows.get_mut(side) {
@@ -441,13 +456,18 @@ impl Detector {
             }
             let left = usize::try_from(depth - end).unwrap_or(usize::MAX);
             window.sizes = sizes;
-            let room = (WINDOW - (window.bytes.len() - window.old)).min(left);
+            let room = size.saturating_sub(window.bytes.len() - window.old).min(left);
             let (now, after) = rest.split_at(room.min(rest.len()));
             window.bytes.extend_from_slice(now);
             rest = after;
             if now.len() == room {
                 self.flush(state, moment);
             }
+        }
+        // Nothing acknowledges what a side sends that is alone.
+        let is_alone = self.judging.is_oneside && state.is_oneside();
+        if self.judging.each_segment || is_alone {
+            self.flush(state, moment);
         }
     }
 
@@ -460,7 +480,7 @@ impl Detector {
         else {
             return;
         };
-        if !state.is_passed {
+        if !state.is_over(self.number) {
             state.sizes_then = Some(window.sizes);
             let program = Arc::clone(&self.program);
             let mut found = std::mem::take(&mut self.found);
@@ -477,7 +497,7 @@ impl Detector {
             state.sizes_then = None;
         }
         // What lies over the end of a window is found with the next one.
-        let surplus = window.bytes.len().saturating_sub(WINDOW);
+        let surplus = window.bytes.len().saturating_sub(self.window(side));
         window.bytes.drain(..surplus);
         window.offset += surplus as u64;
         window.old = window.bytes.len();
@@ -529,7 +549,7 @@ impl Detector {
         buffer: &'static weir_proto::Buffer,
         bytes: &[u8],
     ) {
-        if state.is_passed {
+        if !self.reads(state, moment) {
             return;
         }
         self.bring(state);
@@ -560,7 +580,9 @@ impl Detector {
             // The head of a message is complete with its other values, a body by itself.
             true => {
                 let is_body = buffer.name.ends_with("_body") || buffer.name == DATA_OF_FILE;
-                if messages.add_piece(buffer.name, bytes) && is_body {
+                let is_http = buffer.name.starts_with("http.") || is_body && messages.is_of("http.");
+                let limit = self.judging.bodies.get(side).copied().filter(|_| is_http);
+                if messages.add_piece(buffer.name, bytes, limit.unwrap_or(Judging::BODY)) && is_body {
                     self.complete(state, moment);
                 }
             }
@@ -690,7 +712,11 @@ impl Detector {
     pub fn event(&mut self, state: &mut FlowState, moment: &Moment<'_>, anomaly: &Anomaly<'_>) {
         let program = Arc::clone(&self.program);
         let parts = program.events(anomaly, moment.direction, moment.initiator.0.is_ipv4());
-        if parts.is_empty() || state.is_passed {
+        let is_shown = match anomaly.of {
+            EventOf::Message => self.reads(state, moment),
+            EventOf::Packet | EventOf::Stream => !state.is_over(self.number),
+        };
+        if parts.is_empty() || !is_shown {
             return;
         }
         self.bring(state);
@@ -757,7 +783,7 @@ impl Detector {
         moment: &Moment<'_>,
     ) -> Option<TrialEnd> {
         let known = program.rules.get(part.rule as usize)?;
-        if state.is_passed || self.is_packet_passed && part.about == About::Packet {
+        if state.is_over(self.number) || self.is_packet_passed && part.about == About::Packet {
             return Some(TrialEnd::Passed);
         }
         if matches_once_in_streams(known, moment) && state.is_done(part.rule, moment.direction) {
@@ -767,7 +793,7 @@ impl Detector {
             return Some(TrialEnd::Protocol);
         }
         let wanted = known.rule().flow.is_established;
-        let is_established = || state.is_established(moment.ip_proto == 6);
+        let is_established = || state.is_established(moment.ip_proto == 6, &self.judging);
         wanted.is_some_and(|wanted| wanted != is_established()).then_some(TrialEnd::Established)
     }
 
@@ -848,19 +874,14 @@ impl Detector {
         if !rule.host_bits.is_empty() && self.number.is_some() {
             self.stats.no_room += u64::from(!self.shared.change_bits(rule, moment));
         }
-        if rule.header.action == Action::Pass {
-            match matched_in {
-                MatchedIn::Packet if !matches_once(rule) => self.is_packet_passed = true,
-                // A rule of addresses or of an application is about the flow.
-                MatchedIn::Packet => state.is_passed = true,
-                MatchedIn::Stream | MatchedIn::Transaction => state.is_passed = true,
-            }
+        self.carry_out(rule, state, matched_in);
+        if rule.header.action == Action::Pass && (rule.is_silent || !self.judging.carries_out()) {
             return TrialEnd::Passes;
         }
         if rule.is_silent {
             return TrialEnd::Silent;
         }
-        if !self.becomes_alert(known, moment) {
+        if !(self.becomes_alert(known, moment) && self.has_room_for_alert()) {
             return TrialEnd::Limited;
         }
         let [protocol, ..] = moment.protocols;

@@ -15,6 +15,7 @@ use super::renumbering::{Numbered, Renumbering};
 use super::view::{Searched, View};
 use crate::buffer::{Origin, RuleBuffer};
 use crate::config::{Class, ThresholdLine};
+use crate::judging::ActionOrder;
 use crate::rule::Rule;
 use crate::ruleset::{LoadedRule, Ruleset};
 use foldhash::HashMap;
@@ -51,6 +52,8 @@ pub struct Program {
     protocols: HashMap<&'static str, u8>,
     /// What the classes of rules mean.
     classes: Vec<Class>,
+    /// The order of actions that it was made with.
+    actions: ActionOrder,
     /// What no other program has, by which it is recognised.
     itself: Arc<()>,
     /// The program whose place it takes.
@@ -92,18 +95,18 @@ fn severity(rule: &Rule, class: Option<&Class>) -> u8 {
 
 /// The order in which rules are judged: by action, those that change bits before those that test them, by priority, by number. One
 /// number, since thousands of rules are put in order when one of them changes.
-fn order(rule: &Rule, priority: u8) -> u128 {
+fn order(rule: &Rule, priority: u8, actions: &ActionOrder) -> u128 {
     let of_hosts = rule.host_bits.iter().map(|bits| bits.action);
-    let actions = || rule.flow_bits.iter().map(|bits| bits.action).chain(of_hosts.clone());
-    let changes = actions().any(|action| !action.is_test());
-    let tests = actions().any(|action| action.is_test());
+    let of_bits = || rule.flow_bits.iter().map(|bits| bits.action).chain(of_hosts.clone());
+    let changes = of_bits().any(|action| !action.is_test());
+    let tests = of_bits().any(|action| action.is_test());
     let bits = match (changes, tests) {
         (true, false) => 0,
         (true, true) => 1,
         (false, true) => 2,
         (false, false) => 3,
     };
-    let first = u32::from_be_bytes([0, rule.header.action as u8, bits, priority]);
+    let first = u32::from_be_bytes([0, actions.rank(rule.header.action), bits, priority]);
     u128::from(first) << 64 | u128::from(rule.gid) << 32 | u128::from(rule.sid)
 }
 
@@ -113,6 +116,8 @@ struct Making<'p> {
     searches: bool,
     /// The program that it follows.
     before: Option<&'p Program>,
+    /// The order of actions.
+    actions: ActionOrder,
 }
 
 /// What is gathered of rules, one after the other, before views are made of it.
@@ -141,13 +146,13 @@ impl Making<'_> {
             let known = known.get(&std::ptr::from_ref(rule)).copied();
             let order = match known.filter(|_| has_its_classes) {
                 Some((_, known)) => known.order,
-                None => order(rule, severity(rule, class_of(rule))),
+                None => order(rule, severity(rule, class_of(rule)), &self.actions),
             };
             (order, loaded, known)
         };
         let mut ordered: Vec<_> = set.rules.iter().map(with_order).collect();
         ordered.sort_by_key(|(order, ..)| *order);
-        let mut program = Program { classes: classes.to_vec(), ..Program::default() };
+        let mut program = Program { classes: classes.to_vec(), actions: self.actions, ..Program::default() };
         let mut gathered = Gathered::default();
         program.rules.reserve(ordered.len());
         for (order, loaded, known) in ordered {
@@ -296,13 +301,18 @@ struct Follows {
 impl Program {
     /// Makes the program of rules. `classes` are what their classes mean.
     pub fn new(set: &Ruleset, classes: &[Class]) -> Self {
-        Making { searches: true, before: None }.program(set, classes)
+        Self::in_order(set, classes, ActionOrder::default())
     }
 
     /// Makes the program of rules that takes the place of another one. It equals that of [`Program::new`], and costs less: what
     /// rules have that both programs share, and literals that have not changed, are not prepared again.
     pub fn following(before: &Self, set: &Ruleset, classes: &[Class]) -> Self {
-        Making { searches: true, before: Some(before) }.program(set, classes)
+        Making { searches: true, before: Some(before), actions: before.actions }.program(set, classes)
+    }
+
+    /// As [`Program::new`], with another order of actions, which the programs that follow it have too.
+    pub fn in_order(set: &Ruleset, classes: &[Class], actions: ActionOrder) -> Self {
+        Making { searches: true, before: None, actions }.program(set, classes)
     }
 
     /// Its rules with their numbers, by their addresses.
@@ -338,7 +348,7 @@ impl Program {
     /// Makes a program that finds what that of [`Program::new`] finds, and searches for no literal: each part is verified wherever
     /// its source is. It is slow, and shows that the search leaves nothing out.
     pub fn without_search(set: &Ruleset, classes: &[Class]) -> Self {
-        Making { searches: false, before: None }.program(set, classes)
+        Making { searches: false, before: None, actions: ActionOrder::default() }.program(set, classes)
     }
 
     /// Whether a part has tests of any of these buffers of parsers.
