@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use weir_detect::{
-    Action, ActionOrder, Anomaly, Detector, DetectorStats, EventOf, FlowState, Judging, Lists, Match, MatchedIn,
-    Midstream, Moment, Program, Reading, RuleFile, Ruleset, Seen, SharedState, Sources, Turn, Variables, Verdicts,
+    Action, ActionOrder, Anomaly, Detector, DetectorStats, EventOf, FlowState, Judging, Lists, Match,
+    MatchedIn, Midstream, Moment, Program, Reading, RuleFile, Ruleset, Seen, SharedState, Sources, Turn,
+    Variables, Verdicts,
 };
 use weir_proto::PROTOCOLS;
 use weir_wire::Direction::{self, Forward, Reverse};

@@ -316,6 +316,72 @@ fn a_configuration_names_rules() {
     }
 }
 
+/// A flow of TCP without a SYN, and a datagram: both have a word that rules ask for.
+fn words() -> Vec<u8> {
+    let frame = || weir_wire::build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 1, 2]);
+    let segment = frame().tcp(40_000, 80, weir_wire::build::flags::ACK).payload(b"word");
+    let at = 1_600_000_000_000_000_000;
+    pcap(1, &[(at, segment), (at + 1, frame().udp(40_000, 5_000).payload(b"word"))])
+}
+
+#[test]
+fn a_configuration_of_suricata_is_read() {
+    let folder = desk(
+        "drop tcp $OURS any -> any any (content:\"word\"; sid:1;)\n\
+         alert udp any any -> $OTHERS $DOORS (content:\"word\"; sid:2;)\n",
+    );
+    put(folder.path(), "x.pcap", &words());
+    let configuration = "%YAML 1.1\n---\nvars:\n  address-groups:\n    OURS: \"[10.0.0.0/16]\"\n    OTHERS: [10.0.1.2, 10.0.1.3]\n  \
+                         port-groups:\n    DOORS: 5000\nstream:\n  midstream: yes\n  memcap: 64mb\nlogging:\n  level: notice\n";
+    put(folder.path(), "suricata.yaml", configuration.as_bytes());
+    let run = |more: &[&str]| {
+        let arguments = ["x.pcap", "-n", "-o", "out", "--log", "eve"];
+        let ran = weir(folder.path(), &[&arguments, more].concat());
+        let log = std::fs::read_to_string(folder.path().join("out/eve.json")).unwrap_or_default();
+        let _ = std::fs::remove_dir_all(folder.path().join("out"));
+        let alerts = objects(&log).into_iter().filter(|event| event["event_type"] == "alert");
+        let alerts = alerts.map(|event| {
+            let (sid, action) = (&event["alert"]["signature_id"], &event["alert"]["action"]);
+            (sid.as_u64().unwrap(), action.as_str().unwrap().to_owned())
+        });
+        let mut alerts: Vec<(u64, String)> = alerts.collect();
+        alerts.sort();
+        (ran, alerts)
+    };
+    let of = |alerts: &[(u64, &str)]| -> Vec<(u64, String)> {
+        alerts.iter().map(|(sid, action)| (*sid, (*action).to_owned())).collect()
+    };
+    let given = ["-S", "local.rules", "--suricata-config", "suricata.yaml"];
+    let (ran, alerts) = run(&given);
+    assert_eq!((ran.code, alerts), (Some(0), of(&[(1, "allowed"), (2, "allowed")])), "{}", ran.stderr);
+    let note = "weir: of Suricata's configuration these keys have no effect: stream.memcap, logging\n";
+    assert_eq!(ran.stderr.matches(note).count(), 1, "{}", ran.stderr);
+    for (more, expected) in [
+        (&["--simulate-ips"][..], &[(1, "blocked"), (2, "allowed")][..]),
+        (&["--suricata-set", "stream.midstream=no"], &[(2, "allowed")]),
+        (&["--rule-var", "OURS=[192.168.0.0/16]"], &[(2, "allowed")]),
+    ] {
+        let (ran, alerts) = run(&[&given, more].concat());
+        assert_eq!((ran.code, alerts), (Some(0), of(expected)), "{more:?} {}", ran.stderr);
+    }
+    // weir.toml has the same options.
+    let table = "[rules]\nfiles = [\"local.rules\"]\nsuricata_config = \"suricata.yaml\"\n\
+                 suricata_set = [\"vars.port-groups.DOORS=5001\"]\nsimulate_ips = true\n";
+    put(folder.path(), "weir.toml", table.as_bytes());
+    let (ran, alerts) = run(&["-c", "weir.toml"]);
+    assert_eq!((ran.code, alerts), (Some(0), of(&[(1, "blocked")])), "{}", ran.stderr);
+    for (more, code, expected) in [
+        (&["--suricata-set", "stream.midstream=x"][..], 1, "stream.midstream: `x` is not yes or no"),
+        (&["--suricata-set", "stream.midstream"], 1, "a key, `=` and a value are given"),
+        (&["--suricata-set", "vars.address-groups.OURS=x"], 1, "vars: OURS: `x` is not an IP address"),
+    ] {
+        let (ran, _) = run(&[&given, more].concat());
+        assert!(ran.code == Some(code) && ran.stderr.contains(expected), "{:?} {}", ran.code, ran.stderr);
+    }
+    let (ran, _) = run(&["-S", "local.rules", "--suricata-config", "missing.yaml"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("missing.yaml: "), "{:?} {}", ran.code, ran.stderr);
+}
+
 /// Datagrams between 40 hosts, one each 10 ms, whose sender, receiver and word follow from a fixed sequence of numbers; and how many
 /// hosts send the word that rules ask for.
 fn many_hosts() -> (Vec<u8>, usize) {

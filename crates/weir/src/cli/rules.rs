@@ -29,7 +29,7 @@ pub enum RulesCommand {
 }
 
 /// Rules that look at the flows of a run.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct RuleOptions {
     /// Look at flows with the rules of Suricata or Snort in a file, or in the files *.rules of a directory. May be repeated. Their
     /// alerts are records of the table `alert`, which logs have: --log eve,fast.
@@ -50,6 +50,23 @@ pub struct RuleOptions {
     /// Follow the thresholds of the user (threshold.config): `suppress`, `threshold`, `event_filter` and `rate_filter`.
     #[arg(long, value_name = "FILE", requires = "rules", help_heading = "Rules", hide_short_help = true)]
     pub threshold_config: Option<PathBuf>,
+    /// Read Suricata's configuration (suricata.yaml): variables, what is looked at of streams and bodies, and what becomes of
+    /// verdicts. Keys without a counterpart are named once.
+    #[arg(long, value_name = "FILE", requires = "rules", help_heading = "Rules", hide_short_help = true)]
+    pub suricata_config: Option<PathBuf>,
+    /// Set a key of Suricata's configuration, e.g. `stream.midstream=true`. May be repeated.
+    #[arg(
+        long,
+        value_name = "KEY=VALUE",
+        requires = "rules",
+        help_heading = "Rules",
+        hide_short_help = true
+    )]
+    pub suricata_set: Vec<String>,
+    /// Judge as if packets were dropped: alerts of `drop` and `reject` have the action `blocked`, and later packets of a dropped flow are
+    /// not looked at by rules. No packet is touched.
+    #[arg(long, requires = "rules", help_heading = "Rules", hide_short_help = true)]
+    pub simulate_ips: bool,
 }
 
 /// Rule files, and how they are read.

@@ -120,6 +120,13 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
             config.rules.alert_payload.line,
         ),
         (
+            "rules.suricata_config",
+            path(&config.rules.suricata_config.value),
+            config.rules.suricata_config.line,
+        ),
+        ("rules.suricata_set", list(&config.rules.suricata_set.value), config.rules.suricata_set.line),
+        ("rules.simulate_ips", config.rules.simulate_ips.value.to_string(), config.rules.simulate_ips.line),
+        (
             "output.syslog",
             config.output.syslog.value.as_ref().map_or("none".to_owned(), ToString::to_string),
             config.output.syslog.line,

@@ -17,6 +17,12 @@ pub struct RuleSettings {
     pub threshold_config: Setting<Option<PathBuf>>,
     /// Whether alerts have payload.
     pub alert_payload: Setting<bool>,
+    /// Suricata's configuration.
+    pub suricata_config: Setting<Option<PathBuf>>,
+    /// Keys of it that are set, as `KEY=VALUE`.
+    pub suricata_set: Setting<Vec<String>>,
+    /// Whether the run judges as if packets were dropped.
+    pub simulate_ips: Setting<bool>,
 }
 
 impl RuleSettings {
@@ -30,11 +36,14 @@ impl RuleSettings {
             rule_var: self.variables.value.clone(),
             alert_payload: self.alert_payload.value,
             threshold_config: self.threshold_config.value.clone(),
+            suricata_config: self.suricata_config.value.clone(),
+            suricata_set: self.suricata_set.value.clone(),
+            simulate_ips: self.simulate_ips.value,
         }
     }
 }
 
-pub(super) static KEYS: [Key<RuleSettings>; 4] = [
+pub(super) static KEYS: [Key<RuleSettings>; 7] = [
     Key {
         name: "files",
         takes: "a list of rule files and directories, such as [\"/etc/weir/rules\"]",
@@ -51,11 +60,7 @@ pub(super) static KEYS: [Key<RuleSettings>; 4] = [
         read: |r, node, rules| {
             rules.variables.line = Some(r.line(node.span().start));
             for one in r.array(node) {
-                let variable = r.parsed(one, |text| match text.split_once('=') {
-                    Some((name, list)) if !name.is_empty() && !list.is_empty() => Ok(text.to_owned()),
-                    _ => Err(format!("`{text}` is not NAME=VALUE")),
-                });
-                rules.variables.value.extend(variable);
+                rules.variables.value.extend(r.parsed(one, |text| pair(text, "NAME=VALUE")));
             }
         },
     },
@@ -72,13 +77,51 @@ pub(super) static KEYS: [Key<RuleSettings>; 4] = [
             r.set(node, value, &mut rules.alert_payload);
         },
     },
+    Key {
+        name: "suricata_config",
+        takes: "a file, such as \"/etc/suricata/suricata.yaml\"",
+        read: |r, node, rules| r.set_path(node, &mut rules.suricata_config),
+    },
+    Key {
+        name: "suricata_set",
+        takes: "a list of keys with values, such as [\"stream.midstream=true\"]",
+        read: |r, node, rules| {
+            rules.suricata_set.line = Some(r.line(node.span().start));
+            for one in r.array(node) {
+                rules.suricata_set.value.extend(r.parsed(one, |text| pair(text, "KEY=VALUE")));
+            }
+        },
+    },
+    Key {
+        name: "simulate_ips",
+        takes: "true or false",
+        read: |r, node, rules| {
+            let value = r.boolean(node);
+            r.set(node, value, &mut rules.simulate_ips);
+        },
+    },
 ];
+
+/// A text with `=` between two parts that are not empty. `form` says so to the user.
+fn pair(text: &str, form: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok(text.to_owned()),
+        _ => Err(format!("`{text}` is not {form}")),
+    }
+}
 
 /// Refuses settings without rules.
 pub(super) fn check(r: &mut ConfigReader<'_>, table: &DeTable<'_>) {
     r.refuse_without(
         table,
         ("files", "rule files", "files = [\"DIR\"]"),
-        &["variables", "threshold_config", "alert_payload"],
+        &[
+            "variables",
+            "threshold_config",
+            "alert_payload",
+            "suricata_config",
+            "suricata_set",
+            "simulate_ips",
+        ],
     );
 }

@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_detect::{
-    Class, Config, FileAgain, KnownRules, Lists, Program, Reading, RuleFile, Ruleset, Sources, ThresholdLine,
-    Variables,
+    ActionOrder, Class, Config, FileAgain, Judging, KnownRules, Lists, Program, Reading, RuleFile, Ruleset,
+    Sources, ThresholdLine, Variables,
 };
 use weir_output::figures::{count, counted};
 
@@ -40,16 +40,19 @@ pub struct Wanted<'o> {
     pub thresholds: Option<&'o Path>,
     /// Whether rules that are switched off are read, too.
     pub with_switched_off: bool,
+    /// The order of actions.
+    pub actions: ActionOrder,
 }
 
 impl<'o> Wanted<'o> {
     /// Those of a run.
-    pub fn of_run(options: &'o RuleOptions) -> Self {
+    pub fn of_run(options: &'o RuleOptions, judging: &Judging) -> Self {
         Self {
             paths: &options.rules,
             variables: &options.rule_var,
             thresholds: options.threshold_config.as_deref(),
             with_switched_off: false,
+            actions: judging.order,
         }
     }
 }
@@ -226,7 +229,7 @@ pub fn read_again(
     let lines = thresholds.as_ref().map_or(&[][..], |(_, config)| &config.rows);
     let program = match before {
         Some(before) => Program::following(before, &set, &known),
-        None => Program::new(&set, &known),
+        None => Program::in_order(&set, &known, wanted.actions),
     };
     let program = program.with_thresholds(lines);
     Ok(Read { files: files.len(), set, program, classes, thresholds })
@@ -280,7 +283,13 @@ mod tests {
         let file = folder.path().join("a.rules");
         std::fs::write(&file, "alert ip any any -> any any (sid:1;)\n").unwrap();
         let paths = [file.clone()];
-        let wanted = Wanted { paths: &paths, variables: &[], thresholds: None, with_switched_off: false };
+        let wanted = Wanted {
+            paths: &paths,
+            variables: &[],
+            thresholds: None,
+            with_switched_off: false,
+            actions: ActionOrder::default(),
+        };
         let mut known = KnownFiles::default();
         assert_eq!(read_again(&wanted, None, &mut known).unwrap().set.rules.len(), 1);
         let stamp = FileStamp::of(Path::new("/bin/sh"));

@@ -191,7 +191,7 @@ impl Follower {
     }
 
     fn read(&mut self) -> Result<files::Read, String> {
-        let wanted = Wanted::of_run(&self.watched.options);
+        let wanted = Wanted::of_run(&self.watched.options, self.before.judging());
         files::read_again(&wanted, Some(self.before.program()), &mut self.known).map_err(|(_, error)| error)
     }
 
@@ -207,7 +207,7 @@ impl Follower {
         let is_other = !difference.is_none();
         let total = read.note().unwrap_or_else(|| read.total());
         if is_other {
-            let now = rules(read.program, &self.watched.options);
+            let now = rules(read.program, &self.watched.options, self.before.judging());
             self.desk.prepare(vec![Change::Rules(now.clone())])?.post();
             self.before = now;
         }

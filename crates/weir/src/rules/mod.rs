@@ -7,6 +7,7 @@ mod follow;
 mod keywords;
 mod of_run;
 mod stats;
+mod suricata;
 mod update;
 
 pub use files::KnownFiles;
@@ -15,6 +16,7 @@ pub use of_run::{OfRun, of_run};
 
 use crate::cli::{RuleFiles, RulesCommand};
 use crate::exit::{Exit, complain, print};
+use weir_detect::ActionOrder;
 
 /// Runs the command.
 pub fn rules(command: &RulesCommand) -> Exit {
@@ -42,6 +44,7 @@ fn with_set(options: &RuleFiles, answer: impl Fn(&files::Read, bool) -> Outcome)
         variables: &options.rule_var,
         thresholds: options.threshold_config.as_deref(),
         with_switched_off: options.all,
+        actions: ActionOrder::default(),
     };
     match files::read(&wanted) {
         Ok(read) => {

@@ -250,7 +250,7 @@ impl Run {
         }
         desk.set_limit(division.lists);
         let desk = Arc::new(desk);
-        noted(&plan).iter().chain(&request.rules_note).for_each(|note| eprintln!("weir: {note}"));
+        noted(&plan).iter().chain(&request.rule_notes).for_each(|note| eprintln!("weir: {note}"));
         if let Some(beside) = &beside {
             beside.hub.follow(&desk);
         }
@@ -573,6 +573,7 @@ impl Run {
                 _ => u64::MAX,
             },
             inflation: self.request.inflation,
+            urgent_apart: self.request.urgent_apart,
             ..SessionConfig::default()
         };
         let plan = self.plan();

@@ -77,9 +77,9 @@ pub struct Request {
     pub anon: config::Anon,
     /// The applications that the configuration describes.
     pub own_apps: Arc<OwnApps>,
-    /// The rules that look at flows, if any are given, and a sentence if some are not in force.
+    /// The rules that look at flows, if any are given, and sentences about what of them has no effect.
     pub rules: Option<Rules>,
-    pub rules_note: Option<String>,
+    pub rule_notes: Vec<String>,
     /// What was read for the rules of a live run, until it is taken.
     pub known_rules: Arc<Mutex<KnownFiles>>,
     /// The files that they are read from, and how.
@@ -100,6 +100,8 @@ pub struct Request {
     pub checksum: ChecksumMode,
     /// Whether flows in different VLANs are different flows.
     pub vlan: bool,
+    /// Whether urgent bytes are left out of streams.
+    pub urgent_apart: bool,
     /// Whether reports about hosts are written beside the logs.
     pub reports: bool,
     /// Keys of hashes, equal for the whole run, so that results of consecutive plans can be merged.
@@ -140,8 +142,8 @@ impl Request {
             None => Config::default(),
         };
         let own_apps = OwnApps::new(config.apps.clone()).map_err(usage)?;
-        let rule_options = config.rules.or_given(&options.rules);
-        let OfRun { rules, note: rules_note, known } = crate::rules::of_run(&rule_options)?;
+        let OfRun { rules, options: rule_options, beyond, notes: rule_notes, known } =
+            crate::rules::of_run(&config.rules.or_given(&options.rules))?;
         let logs = logs(options, &config);
         let (files, mut expression) = words(&options.words, &options.after_dashes);
         if let Some(path) = &options.expression_file {
@@ -226,7 +228,7 @@ impl Request {
             anon: config.anon,
             own_apps: Arc::new(own_apps),
             rules,
-            rules_note,
+            rule_notes,
             known_rules: Arc::new(Mutex::new(known_rules)),
             rule_options,
             interval,
@@ -242,11 +244,12 @@ impl Request {
             times,
             checksum: match options.checksum {
                 _ if options.ignore_checksums => ChecksumMode::Off,
-                Checksum::Auto => ChecksumMode::Auto,
+                Checksum::Auto => beyond.checksum.unwrap_or(ChecksumMode::Auto),
                 Checksum::On => ChecksumMode::On,
                 Checksum::Off => ChecksumMode::Off,
             },
-            vlan: options.vlan,
+            vlan: options.vlan || beyond.vlan.unwrap_or(false),
+            urgent_apart: beyond.urgent_apart.unwrap_or(false),
             reports: config.output.reports.value,
             seeds,
         })
