@@ -3,7 +3,11 @@
 use crate::buffer::{RuleBuffer, Sides};
 use crate::fault::Fault;
 use crate::numbers::NumberTest;
+use crate::reputation::Scores;
+use crate::sources::Places;
 use crate::value::{Value, one_of};
+use std::net::IpAddr;
+use std::sync::Arc;
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,7 +91,7 @@ pub enum Condition {
     StreamEvent(Box<str>),
     /// A PORT command of FTP with another address than the client's.
     FtpBounce,
-    /// A country or continent of an address.
+    /// The country of an address.
     Place(PlaceTest),
     /// The reputation of an address.
     Reputation(ReputationTest),
@@ -555,14 +559,31 @@ pub static NUMBERS: &[NumberRow] = &[
 ];
 
 /// A condition on the country of an address.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct PlaceTest {
     /// Which address.
     pub of: AddressOf,
-    /// Codes of two letters.
+    /// Codes of two letters: any of these.
     pub codes: Vec<[u8; 2]>,
     /// Whether it must be another place.
     pub is_negated: bool,
+    /// The countries of addresses.
+    pub places: Arc<dyn Places>,
+}
+
+impl PartialEq for PlaceTest {
+    fn eq(&self, other: &Self) -> bool {
+        let what = |test: &Self| (test.of, test.codes.clone(), test.is_negated);
+        what(self) == what(other) && Arc::ptr_eq(&self.places, &other.places)
+    }
+}
+
+impl PlaceTest {
+    /// Whether the countries of both addresses pass. An address without one does not.
+    pub(crate) fn passes(&self, source: IpAddr, destination: IpAddr) -> bool {
+        let is_there = |code: [u8; 2]| self.codes.contains(&code) != self.is_negated;
+        self.of.any_or_both(source, destination, |address| self.places.country(address).is_some_and(is_there))
+    }
 }
 
 /// Which address of a packet.
@@ -578,15 +599,38 @@ pub enum AddressOf {
     Both,
 }
 
+impl AddressOf {
+    /// Whether the addresses that are meant pass.
+    fn any_or_both(self, source: IpAddr, destination: IpAddr, passes: impl Fn(IpAddr) -> bool) -> bool {
+        match self {
+            Self::Source => passes(source),
+            Self::Destination => passes(destination),
+            Self::Either => passes(source) || passes(destination),
+            Self::Both => passes(source) && passes(destination),
+        }
+    }
+}
+
 /// A condition on the reputation of an address.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ReputationTest {
     /// Which address.
     pub of: AddressOf,
-    /// The category.
-    pub category: Box<str>,
-    /// Its value: 1 to 127, or 0 where the address is not in the list.
-    pub test: NumberTest,
+    /// The scores of the category.
+    pub scores: Arc<Scores>,
+    /// What the score must be, 1 to 127. `None`: the address must have none.
+    pub test: Option<NumberTest>,
+}
+
+impl ReputationTest {
+    /// Whether the scores of both addresses pass.
+    pub(crate) fn passes(&self, source: IpAddr, destination: IpAddr) -> bool {
+        self.of.any_or_both(source, destination, |address| match (self.test, self.scores.of(address)) {
+            (None, score) => score.is_none(),
+            (Some(test), Some(score)) => test.passes(score.into()),
+            (Some(_), None) => false,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -49,6 +49,7 @@ mod numeric;
 mod pattern;
 mod protocol;
 mod ranges;
+mod reputation;
 mod rule;
 mod ruleset;
 mod search;
@@ -89,6 +90,7 @@ pub use numeric::{
 pub use pattern::{Capture, Found, MAX_EXPRESSION, Pattern};
 pub use protocol::{RULE_PROTOCOLS, RuleProtocol, Selects, is_read};
 pub use ranges::{Number, Ranges};
+pub use reputation::{Reputations, Scores};
 pub use rule::{Asn1, BufferTests, Rule, Target, Test};
 pub use ruleset::{
     FileAgain, LoadedRule, MAX_EXCERPT, Note, Origin, ParsedRule, Reading, Refusal, RuleFile, Ruleset,
@@ -96,7 +98,7 @@ pub use ruleset::{
 };
 pub use search::{Literal, Search};
 pub use sets::{AddressSet, Lists, PortSet, Variables};
-pub use sources::{NoSources, Sources};
+pub use sources::{NoSources, Places, Sources};
 pub use state::{
     BitAction, BitOf, Comparison, Dataset, DatasetKind, DetectionFilter, Flow, FlowBits, FlowInt, HostBits,
     IntAction, IntValue, Side, Tag, TagOf, TagUnit, Threshold, ThresholdKind, Track,

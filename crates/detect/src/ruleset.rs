@@ -4,9 +4,10 @@ use crate::builder::Builder;
 use crate::fault::Fault;
 use crate::keyword;
 use crate::known::{KnownRules, Outcome, ReadRule, ReadText, Refused};
+use crate::reputation::Scores;
 use crate::rule::Rule;
 use crate::sets::{Lists, Variables};
-use crate::sources::Sources;
+use crate::sources::{Places, Sources};
 use crate::state::BitAction;
 use crate::text::{MAX_RULE_BYTES, NotRules, RuleText, TextPlace};
 use crate::value::Value;
@@ -121,6 +122,16 @@ impl Sources for Noting<'_> {
     fn read(&self, rules: &str, name: &str) -> Result<Vec<u8>, String> {
         self.is_asked.set(true);
         self.sources.read(rules, name)
+    }
+
+    fn places(&self) -> Option<Arc<dyn Places>> {
+        self.is_asked.set(true);
+        self.sources.places()
+    }
+
+    fn reputations(&self, category: &str) -> Option<Arc<Scores>> {
+        self.is_asked.set(true);
+        self.sources.reputations(category)
     }
 }
 

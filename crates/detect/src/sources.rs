@@ -1,5 +1,10 @@
 //! Files and lists that rules name.
 
+use crate::reputation::Scores;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
 /// What rules name that is not in their text.
 pub trait Sources {
     /// The content of a file that a rule of the file `rules` names.
@@ -8,15 +13,21 @@ pub trait Sources {
     /// Why it cannot be read, in words.
     fn read(&self, rules: &str, name: &str) -> Result<Vec<u8>, String>;
 
-    /// Whether the countries of addresses are known.
-    fn has_places(&self) -> bool {
-        false
+    /// The countries of addresses, if they are known.
+    fn places(&self) -> Option<Arc<dyn Places>> {
+        None
     }
 
-    /// Whether reputations of a category are known.
-    fn has_reputation(&self, _category: &str) -> bool {
-        false
+    /// The scores of addresses in a category of reputations, if there is one of this name.
+    fn reputations(&self, _category: &str) -> Option<Arc<Scores>> {
+        None
     }
+}
+
+/// The countries of addresses.
+pub trait Places: fmt::Debug + Send + Sync {
+    /// The code of an address's country (ISO 3166-1 alpha-2), in upper case; `None` if it is not known.
+    fn country(&self, address: IpAddr) -> Option<[u8; 2]>;
 }
 
 /// No file and no list: rules that name one are refused.

@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use weir_detect::{
     Action, ActionOrder, Anomaly, Detector, DetectorStats, EventOf, FlowState, Judging, Lists, Match,
-    MatchedIn, Midstream, Moment, Program, Reading, RuleFile, Ruleset, Seen, SharedState, Sources, Turn,
-    Variables, Verdicts,
+    MatchedIn, Midstream, Moment, Places, Program, Reading, Reputations, RuleFile, Ruleset, Scores, Seen,
+    SharedState, Sources, Turn, Variables, Verdicts,
 };
 use weir_proto::PROTOCOLS;
 use weir_wire::Direction::{self, Forward, Reverse};
@@ -19,10 +19,10 @@ use weir_wire::{Layers, LinkType, Time, decode};
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 const SERVER: [u8; 4] = [10, 0, 0, 2];
 
-/// The lists that rules of these tests name: one checksum each, of a digit that is repeated.
-struct Checksums;
+/// What rules of these tests name: lists of one checksum, of digits that are repeated, countries and reputations.
+struct Files;
 
-impl Sources for Checksums {
+impl Sources for Files {
     fn read(&self, _rules: &str, name: &str) -> Result<Vec<u8>, String> {
         let bytes = match name {
             "md5.txt" => 16,
@@ -32,10 +32,34 @@ impl Sources for Checksums {
         };
         Ok("AB".repeat(bytes).into_bytes())
     }
+
+    fn places(&self) -> Option<Arc<dyn Places>> {
+        Some(Arc::new(Countries))
+    }
+
+    fn reputations(&self, category: &str) -> Option<Arc<Scores>> {
+        let mut all = Reputations::new(b"1,Bad,\n2,Good,").expect("they are categories");
+        all.add(b"10.0.0.1,1,30\n10.0.0.2,2,31\n10.0.0.3,1,31").expect("they are reputations");
+        all.of(category)
+    }
+}
+
+/// 10.0.0.1 is in Germany, 10.0.0.2 in France, and others are unknown.
+#[derive(Debug)]
+struct Countries;
+
+impl Places for Countries {
+    fn country(&self, address: IpAddr) -> Option<[u8; 2]> {
+        match address {
+            IpAddr::V4(address) if address.octets() == CLIENT => Some(*b"DE"),
+            IpAddr::V4(address) if address.octets() == SERVER => Some(*b"FR"),
+            _ => None,
+        }
+    }
 }
 
 fn set_of(rules: &str) -> Ruleset {
-    let reading = Reading { variables: Variables::default(), sources: &Checksums, with_switched_off: false };
+    let reading = Reading { variables: Variables::default(), sources: &Files, with_switched_off: false };
     let set = Ruleset::read([RuleFile { name: "x.rules", bytes: rules.as_bytes() }], &reading);
     assert!(set.refusals.is_empty(), "{:?}\n{rules}", set.refusals);
     set
@@ -2018,5 +2042,57 @@ fn limits_of_streams_bodies_and_alerts_are_those_that_are_given() {
     let frame = tcp(flags::ACK).payload(b"x");
     for number in [1, 2] {
         assert_eq!(watch.at_packet(number).packet(Forward, &frame).sids(), [1, 2, 3]);
+    }
+}
+
+/// How often a rule of addresses alone matches in two packets of each side, between the client and another host.
+fn matches_of_addresses(options: &str, other: [u8; 4]) -> Vec<Direction> {
+    let rule = format!("alert ip any any -> any any ({options} sid:1;)");
+    let mut watch = Watch::new(&rule).between((CLIENT, 40_000), (other, 80));
+    for _ in 0..2 {
+        watch
+            .packet(Forward, &tcp(flags::ACK).payload(b"x"))
+            .packet(Reverse, &answer(flags::ACK).payload(b"x"));
+    }
+    watch.matches().iter().map(|one| one.direction).collect()
+}
+
+#[test]
+fn reputations_of_addresses() {
+    for (test, of_server, of_other) in [
+        ("src,Bad,>,29", vec![Forward], vec![Forward, Reverse]),
+        ("src,Bad,>,30", vec![], vec![Reverse]),
+        ("dst,Bad,>,29", vec![Reverse], vec![Forward, Reverse]),
+        ("src,Bad,=,31", vec![], vec![Reverse]),
+        ("any,Bad,>=,31", vec![], vec![Forward, Reverse]),
+        ("both,Bad,>=,30", vec![], vec![Forward, Reverse]),
+        ("both,Bad,>=,31", vec![], vec![]),
+        // An address without a score has none that is lower.
+        ("dst,Bad,<,30", vec![], vec![]),
+        ("src,Good,isset", vec![Reverse], vec![]),
+        ("src,Good,isnotset", vec![Forward], vec![Forward, Reverse]),
+        ("both,Good,isnotset", vec![], vec![Forward, Reverse]),
+    ] {
+        let options = format!("iprep:{test};");
+        assert_eq!(matches_of_addresses(&options, SERVER), of_server, "{test}");
+        assert_eq!(matches_of_addresses(&options, [10, 0, 0, 3]), of_other, "{test}");
+    }
+}
+
+#[test]
+fn countries_of_addresses() {
+    for (test, of_server, of_other) in [
+        ("src,DE", vec![Forward], vec![Forward]),
+        ("dst,de,US", vec![Reverse], vec![Reverse]),
+        ("DE", vec![Forward, Reverse], vec![Forward, Reverse]),
+        ("any,US", vec![], vec![]),
+        ("both,DE,FR", vec![Forward, Reverse], vec![]),
+        ("both,DE", vec![], vec![]),
+        ("dst,!DE", vec![Forward], vec![]),
+        ("src,!DE,!FR", vec![], vec![]),
+    ] {
+        let options = format!("geoip:{test};");
+        assert_eq!(matches_of_addresses(&options, SERVER), of_server, "{test}");
+        assert_eq!(matches_of_addresses(&options, [10, 0, 0, 3]), of_other, "{test}");
     }
 }

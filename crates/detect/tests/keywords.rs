@@ -1,6 +1,10 @@
 //! The laws of the list of keywords, and what its rows say about themselves.
 
-use weir_detect::{Fault, KEYWORDS, Keyword, Lists, Sources, keyword, parse_rule};
+use std::net::IpAddr;
+use std::sync::Arc;
+use weir_detect::{
+    Fault, KEYWORDS, Keyword, Lists, NoSources, Places, Reputations, Scores, Sources, keyword, parse_rule,
+};
 
 /// The files that the examples of keywords name.
 struct Examples;
@@ -17,6 +21,21 @@ impl Sources for Examples {
             _ => return Err("no such file".to_owned()),
         }
         .into_bytes())
+    }
+
+    fn places(&self) -> Option<Arc<dyn Places>> {
+        #[derive(Debug)]
+        struct Nowhere;
+        impl Places for Nowhere {
+            fn country(&self, _address: IpAddr) -> Option<[u8; 2]> {
+                None
+            }
+        }
+        Some(Arc::new(Nowhere))
+    }
+
+    fn reputations(&self, category: &str) -> Option<Arc<Scores>> {
+        Reputations::new(b"1,Bad,").ok()?.of(category)
     }
 }
 
@@ -99,9 +118,8 @@ fn each_keyword_is_used() {
                 assert!(read(&format!("{name}:1;")).is_ok(), "{name}");
                 assert!(read(&format!("{name}:x;")).is_err(), "{name}");
             } else {
-                let needs_files = ["geoip", "iprep"].contains(&name);
                 let has_refused = !row.refused.is_empty() || name == "prefilter";
-                assert!(has_refused && (needs_files || name == "sid" || !row.accepted.is_empty()), "{name}");
+                assert!(has_refused && (name == "sid" || !row.accepted.is_empty()), "{name}");
             }
         }
     }
@@ -120,5 +138,15 @@ fn places_of_faults_are_those_of_the_text() {
         let text = format!("alert ip any any -> any any (msg:\"x\"; {options} sid:1;)");
         let fault = parse_rule(text.as_bytes(), "x.rules", &mut Lists::default(), &Examples).unwrap_err();
         assert!(text[fault.at..].starts_with(part), "{options}: {} at {}", fault.reason, &text[fault.at..]);
+    }
+}
+
+#[test]
+fn what_needs_files_of_the_user_names_the_option() {
+    for (options, option) in [("geoip:DE;", "--rule-geoip"), ("iprep:src,Bad,>,1;", "--rule-categories")] {
+        let text = format!("alert ip any any -> any any ({options} sid:1;)");
+        let fault = parse_rule(text.as_bytes(), "x.rules", &mut Lists::default(), &NoSources).unwrap_err();
+        assert_eq!(fault.kind, weir_detect::FaultKind::NotSupported);
+        assert!(fault.reason.contains(option), "{}", fault.reason);
     }
 }

@@ -78,6 +78,25 @@ fn files_beside_rules_are_read() {
 }
 
 #[test]
+fn reputations_are_read_from_files_of_the_user() {
+    let folder = desk("alert ip any any -> any any (iprep:src,Bad,>,30; sid:1;)\n");
+    put(folder.path(), "categories.txt", b"1,Bad,Known bad hosts\n");
+    put(folder.path(), "a.list", b"192.0.2.0/24,1,31\n");
+    put(folder.path(), "b.list", b"192.0.2.1,1,31\n192.0.2.1,1,128\n");
+    let check = |more: &[&str]| weir(folder.path(), &[&["rules", "check", "local.rules"], more].concat());
+    let ran = check(&[]);
+    let reason = "no file of reputations has the category `Bad`; --rule-categories names one";
+    assert!(ran.code == Some(1) && ran.text().contains(reason), "{}", ran.text());
+    let ran = check(&["--rule-categories", "categories.txt", "--rule-reputation", "a.list"]);
+    assert_eq!((ran.code, &*ran.text()), (Some(0), "1 of 1 rule in force (1 file)\n"));
+    let ran = check(&["--rule-categories", "categories.txt", "--rule-reputation", "b.list"]);
+    let reason = "b.list: line 2: `128` is not a score: 0 to 127 are";
+    assert!(ran.code == Some(2) && ran.stderr.contains(reason), "{}", ran.stderr);
+    let ran = check(&["--rule-geoip", "a.list"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("a.list: "), "{}", ran.stderr);
+}
+
+#[test]
 fn counts_and_keywords() {
     let folder = desk(
         "alert dns any any -> any any (dns.query; content:\"a\"; dns.query; content:\"b\"; sid:1;)\n\

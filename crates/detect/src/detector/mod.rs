@@ -966,7 +966,9 @@ fn fits(program: &Program, part: &Part, moment: &Moment<'_>) -> bool {
 /// application.
 fn matches_once(rule: &Rule) -> bool {
     let is_wide = matches!(rule.header.protocol.selects, Selects::Ip { .. } | Selects::Application(_));
-    let of_flow = |condition: &Condition| matches!(condition, Condition::AppProtocol { .. });
+    let of_flow = |condition: &Condition| {
+        matches!(condition, Condition::AppProtocol { .. } | Condition::Place(_) | Condition::Reputation(_))
+    };
     is_wide && rule.buffers.is_empty() && rule.conditions.iter().all(of_flow)
 }
 
@@ -1048,6 +1050,8 @@ fn condition_holds(condition: &Condition, state: &FlowState, moment: &Moment<'_>
     match condition {
         // A rule with an event has a part that holds when it comes.
         condition if is_event(condition) => true,
+        Condition::Place(test) => test.passes(moment.sender().0, moment.receiver().0),
+        Condition::Reputation(test) => test.passes(moment.sender().0, moment.receiver().0),
         Condition::FlowAge(test) => test.passes(moment.time.since(moment.first) / 1_000_000_000),
         Condition::FlowPackets(side, test) => of_side(*side, *test, client.packets, server.packets),
         Condition::FlowBytes(side, test) => of_side(*side, *test, client.bytes, server.bytes),

@@ -131,8 +131,6 @@ fn unread(rule: &Rule) -> Option<String> {
     }
     let of_condition = |condition: &Condition| match condition {
         Condition::FtpBounce => Some("the address of a PORT command".to_owned()),
-        Condition::Place(_) => Some("places of addresses".to_owned()),
-        Condition::Reputation(_) => Some("reputations of addresses".to_owned()),
         Condition::Checksum { .. } => Some("checksums".to_owned()),
         _ => None,
     };

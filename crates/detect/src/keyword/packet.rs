@@ -81,8 +81,8 @@ pub(super) fn keywords() -> Vec<Keyword> {
             "geoip",
             "[src|dst|both|any,]COUNTRY[,...]",
             "Country of an address, by a file of the user.",
-            &[],
-            &["geoip:src,DE;", "geoip:x;"],
+            &["geoip:DE;", "geoip:src,DE,fr;", "geoip:any,!DE;"],
+            &["geoip:x;", "geoip:src;", "geoip:DEU;"],
             place,
         ),
         Keyword {
@@ -327,10 +327,11 @@ fn place(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {
     if codes.is_empty() {
         return Err(value.wrong("the code of a country is missing"));
     }
-    if !builder.sources.has_places() {
-        return Err(Fault::not_supported(builder.at, "`geoip` needs a file of countries, and none is given"));
-    }
-    builder.add_condition(Condition::Place(PlaceTest { of, codes, is_negated }))
+    let Some(places) = builder.sources.places() else {
+        let reason = "`geoip` needs a database of countries, and none is given; --rule-geoip names one";
+        return Err(Fault::not_supported(builder.at, reason));
+    };
+    builder.add_condition(Condition::Place(PlaceTest { of, codes, is_negated, places }))
 }
 
 fn flags(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {

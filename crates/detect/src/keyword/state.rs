@@ -120,10 +120,10 @@ pub(super) fn keywords() -> Vec<Keyword> {
         ),
         state(
             "iprep",
-            "any|src|dst|both,CATEGORY,OPERATOR,NUMBER",
+            "any|src|dst|both,CATEGORY,OPERATOR,NUMBER|isset|isnotset",
             "Reputation of an address, by files of the user.",
-            &[],
-            &["iprep:src,CnC,>,30;", "iprep:src,CnC;"],
+            &["iprep:src,Bad,>,30;", "iprep:any,Bad,isset;", "iprep:both,Bad,isnotset;"],
+            &["iprep:src,CnC,>,30;", "iprep:src,Bad;", "iprep:x,Bad,>,1;", "iprep:src,Bad,>,127;"],
             reputation,
         ),
     ]
@@ -205,14 +205,14 @@ fn reputation(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> 
     let of = one_of(*side, "a side", &sides)?;
     let text: Vec<u8> = test.iter().flat_map(|part| part.bytes).copied().collect();
     let test = match text.as_slice() {
-        b"isset" => NumberTest::AtLeast(1),
-        b"isnotset" => NumberTest::Is(0),
-        _ => NumberTest::parse(Value::new(&text, value.at), 127, &[])?,
+        b"isset" => Some(NumberTest::AtLeast(1)),
+        b"isnotset" => None,
+        _ => Some(NumberTest::parse(Value::new(&text, value.at), 127, &[])?),
     };
     let name = category.text()?;
-    if !builder.sources.has_reputation(name) {
-        let reason = format!("no file of reputations has the category `{name}`");
+    let Some(scores) = builder.sources.reputations(name) else {
+        let reason = format!("no file of reputations has the category `{name}`; --rule-categories names one");
         return Err(category.not_supported(reason));
-    }
-    builder.add_condition(Condition::Reputation(ReputationTest { of, category: name.into(), test }))
+    };
+    builder.add_condition(Condition::Reputation(ReputationTest { of, scores, test }))
 }

@@ -67,6 +67,21 @@ pub struct RuleOptions {
     /// not looked at by rules. No packet is touched.
     #[arg(long, requires = "rules", help_heading = "Rules", hide_short_help = true)]
     pub simulate_ips: bool,
+    /// Read the names of categories of reputations, which `iprep` names: lines `NUMBER,NAME,DESCRIPTION`.
+    #[arg(long, value_name = "FILE", requires = "rules", help_heading = "Rules", hide_short_help = true)]
+    pub rule_categories: Option<PathBuf>,
+    /// Read reputations of addresses for `iprep`: lines `ADDRESS,CATEGORY,SCORE`. May be repeated.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "rule_categories",
+        help_heading = "Rules",
+        hide_short_help = true
+    )]
+    pub rule_reputation: Vec<PathBuf>,
+    /// Read the countries of addresses for `geoip` from a database in the MaxMind DB format.
+    #[arg(long, value_name = "FILE", requires = "rules", help_heading = "Rules", hide_short_help = true)]
+    pub rule_geoip: Option<PathBuf>,
 }
 
 /// Rule files, and how they are read.
@@ -81,6 +96,15 @@ pub struct RuleFiles {
     /// Read the thresholds of the user (threshold.config).
     #[arg(long, value_name = "FILE")]
     pub threshold_config: Option<PathBuf>,
+    /// Read the names of categories of reputations, which `iprep` names: lines `NUMBER,NAME,DESCRIPTION`.
+    #[arg(long, value_name = "FILE")]
+    pub rule_categories: Option<PathBuf>,
+    /// Read reputations of addresses for `iprep`: lines `ADDRESS,CATEGORY,SCORE`. May be repeated.
+    #[arg(long, value_name = "FILE", requires = "rule_categories")]
+    pub rule_reputation: Vec<PathBuf>,
+    /// Read the countries of addresses for `geoip` from a database in the MaxMind DB format.
+    #[arg(long, value_name = "FILE")]
+    pub rule_geoip: Option<PathBuf>,
     /// Read also rules that a `#` switches off.
     #[arg(long)]
     pub all: bool,

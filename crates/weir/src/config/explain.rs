@@ -21,6 +21,8 @@ pub fn explain(path: &Path) -> Outcome {
 /// Every setting: its key, with its tables and dots in front; its value; and its line if the file sets it.
 pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
     let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let paths =
+        |paths: &[PathBuf]| list(&paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
     let path = |path: &Option<PathBuf>| path.as_ref().map_or("none".to_owned(), |p| p.display().to_string());
     let server = &config.server;
     let after = |limit: Option<u64>, unit: &str, scale: u64| {
@@ -103,17 +105,16 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
         ("files.each", memory(config.files.each.value), config.files.each.line),
         ("files.total", memory(config.files.total.value), config.files.total.line),
         ("files.count", config.files.count.value.to_string(), config.files.count.line),
-        (
-            "rules.files",
-            list(&config.rules.files.value.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()),
-            config.rules.files.line,
-        ),
+        ("rules.files", paths(&config.rules.files.value), config.rules.files.line),
         ("rules.variables", list(&config.rules.variables.value), config.rules.variables.line),
         (
             "rules.threshold_config",
             path(&config.rules.threshold_config.value),
             config.rules.threshold_config.line,
         ),
+        ("rules.categories", path(&config.rules.categories.value), config.rules.categories.line),
+        ("rules.reputation", paths(&config.rules.reputation.value), config.rules.reputation.line),
+        ("rules.geoip", path(&config.rules.geoip.value), config.rules.geoip.line),
         (
             "rules.alert_payload",
             config.rules.alert_payload.value.to_string(),

@@ -15,6 +15,12 @@ pub struct RuleSettings {
     pub variables: Setting<Vec<String>>,
     /// The thresholds of the user.
     pub threshold_config: Setting<Option<PathBuf>>,
+    /// The names of categories of reputations.
+    pub categories: Setting<Option<PathBuf>>,
+    /// Reputations of addresses.
+    pub reputation: Setting<Vec<PathBuf>>,
+    /// The countries of addresses.
+    pub geoip: Setting<Option<PathBuf>>,
     /// Whether alerts have payload.
     pub alert_payload: Setting<bool>,
     /// Suricata's configuration.
@@ -39,11 +45,14 @@ impl RuleSettings {
             suricata_config: self.suricata_config.value.clone(),
             suricata_set: self.suricata_set.value.clone(),
             simulate_ips: self.simulate_ips.value,
+            rule_categories: self.categories.value.clone(),
+            rule_reputation: self.reputation.value.clone(),
+            rule_geoip: self.geoip.value.clone(),
         }
     }
 }
 
-pub(super) static KEYS: [Key<RuleSettings>; 7] = [
+pub(super) static KEYS: [Key<RuleSettings>; 10] = [
     Key {
         name: "files",
         takes: "a list of rule files and directories, such as [\"/etc/weir/rules\"]",
@@ -68,6 +77,26 @@ pub(super) static KEYS: [Key<RuleSettings>; 7] = [
         name: "threshold_config",
         takes: "a file, such as \"/etc/weir/threshold.config\"",
         read: |r, node, rules| r.set_path(node, &mut rules.threshold_config),
+    },
+    Key {
+        name: "categories",
+        takes: "a file, such as \"/etc/weir/categories.txt\"",
+        read: |r, node, rules| r.set_path(node, &mut rules.categories),
+    },
+    Key {
+        name: "reputation",
+        takes: "a list of files, such as [\"/etc/weir/reputation.list\"]",
+        read: |r, node, rules| {
+            rules.reputation.line = Some(r.line(node.span().start));
+            for path in r.array(node) {
+                rules.reputation.value.extend(r.path(path));
+            }
+        },
+    },
+    Key {
+        name: "geoip",
+        takes: "a file, such as \"/etc/weir/country.mmdb\"",
+        read: |r, node, rules| r.set_path(node, &mut rules.geoip),
     },
     Key {
         name: "alert_payload",
@@ -122,6 +151,10 @@ pub(super) fn check(r: &mut ConfigReader<'_>, table: &DeTable<'_>) {
             "suricata_config",
             "suricata_set",
             "simulate_ips",
+            "categories",
+            "reputation",
+            "geoip",
         ],
     );
+    r.refuse_without(table, ("categories", "names of categories", "categories = \"FILE\""), &["reputation"]);
 }

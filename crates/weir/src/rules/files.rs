@@ -1,15 +1,17 @@
 //! Rule files of the command line.
 
+use super::addresses::{AddressFiles, Addresses};
 use crate::cli::RuleOptions;
 use crate::exit::Exit;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_detect::{
-    ActionOrder, Class, Config, FileAgain, Judging, KnownRules, Lists, Program, Reading, RuleFile, Ruleset,
-    Sources, ThresholdLine, Variables,
+    ActionOrder, Class, Config, FileAgain, Judging, KnownRules, Lists, Places, Program, Reading, RuleFile,
+    Ruleset, Scores, Sources, ThresholdLine, Variables,
 };
 use weir_output::figures::{count, counted};
 
@@ -38,6 +40,8 @@ pub struct Wanted<'o> {
     pub variables: &'o [String],
     /// The thresholds of the user.
     pub thresholds: Option<&'o Path>,
+    /// What is known of addresses.
+    pub addresses: AddressFiles<'o>,
     /// Whether rules that are switched off are read, too.
     pub with_switched_off: bool,
     /// The order of actions.
@@ -51,6 +55,11 @@ impl<'o> Wanted<'o> {
             paths: &options.rules,
             variables: &options.rule_var,
             thresholds: options.threshold_config.as_deref(),
+            addresses: AddressFiles {
+                categories: options.rule_categories.as_deref(),
+                reputation: &options.rule_reputation,
+                geoip: options.rule_geoip.as_deref(),
+            },
             with_switched_off: false,
             actions: judging.order,
         }
@@ -91,12 +100,24 @@ impl Read {
     }
 }
 
-/// Files beside those of the rules that name them.
-pub(super) struct Beside;
+/// What rules name: files beside their own, and what is known of addresses.
+#[derive(Default)]
+pub(super) struct Beside {
+    /// What is known of addresses.
+    pub addresses: Addresses,
+}
 
 impl Sources for Beside {
     fn read(&self, rules: &str, name: &str) -> Result<Vec<u8>, String> {
         weir_files::read_named(parent(rules), Path::new(name), MAX_FILE).map_err(|error| error.to_string())
+    }
+
+    fn places(&self) -> Option<Arc<dyn Places>> {
+        self.addresses.places.clone()
+    }
+
+    fn reputations(&self, category: &str) -> Option<Arc<Scores>> {
+        self.addresses.reputations.of(category)
     }
 }
 
@@ -218,7 +239,9 @@ pub fn read_again(
         let read = read.map_err(|error| (Exit::Unreadable, format!("{}: {error}", path.display())))?;
         thresholds = Some((path.display().to_string(), read));
     }
-    let reading = Reading { variables, sources: &Beside, with_switched_off: wanted.with_switched_off };
+    let bytes = |path: &Path| text(path).map_err(|error| unreadable(path, error));
+    let beside = Beside { addresses: Addresses::read(&wanted.addresses, bytes)? };
+    let reading = Reading { variables, sources: &beside, with_switched_off: wanted.with_switched_off };
     let now = files.iter().map(|(name, bytes)| match bytes {
         Some(bytes) => FileAgain::Read(RuleFile { name, bytes }),
         None => FileAgain::Unchanged(name),
@@ -287,6 +310,7 @@ mod tests {
             paths: &paths,
             variables: &[],
             thresholds: None,
+            addresses: AddressFiles::default(),
             with_switched_off: false,
             actions: ActionOrder::default(),
         };

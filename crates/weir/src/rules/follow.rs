@@ -84,7 +84,9 @@ pub fn directories(options: &RuleOptions) -> BTreeSet<PathBuf> {
         true => path.clone(),
         false => weir_files::directory_of(path).to_owned(),
     };
-    options.rules.iter().chain(&options.threshold_config).map(directory).collect()
+    let RuleOptions { rules, threshold_config, rule_categories, rule_reputation, rule_geoip, .. } = options;
+    let others = rule_categories.iter().chain(rule_reputation).chain(rule_geoip);
+    rules.iter().chain(threshold_config).chain(others).map(directory).collect()
 }
 
 fn unread(error: &str) -> String {

@@ -1,5 +1,6 @@
 //! `weir rules`: what is known of rule files without a packet.
 
+mod addresses;
 mod check;
 mod explain;
 mod files;
@@ -16,6 +17,7 @@ pub use of_run::{OfRun, of_run};
 
 use crate::cli::{RuleFiles, RulesCommand};
 use crate::exit::{Exit, complain, print};
+use addresses::AddressFiles;
 use weir_detect::ActionOrder;
 
 /// Runs the command.
@@ -43,6 +45,11 @@ fn with_set(options: &RuleFiles, answer: impl Fn(&files::Read, bool) -> Outcome)
         paths: &options.paths,
         variables: &options.rule_var,
         thresholds: options.threshold_config.as_deref(),
+        addresses: AddressFiles {
+            categories: options.rule_categories.as_deref(),
+            reputation: &options.rule_reputation,
+            geoip: options.rule_geoip.as_deref(),
+        },
         with_switched_off: options.all,
         actions: ActionOrder::default(),
     };

@@ -127,7 +127,7 @@ fn check(
 ) -> Result<(), Failure> {
     let variables = files::variables(&options.rule_var)?;
     let name = changes.output.display().to_string();
-    let reading = Reading { variables, sources: &Beside, with_switched_off: false };
+    let reading = Reading { variables, sources: &Beside::default(), with_switched_off: false };
     let set = Ruleset::read([RuleFile { name: &name, bytes: text }], &reading);
     let classes = beside.written.iter().find(|file| file.path.ends_with("classification.config"));
     let classes: Vec<Class> = match classes.map(|file| weir_detect::classes(&file.bytes)) {
