@@ -14,7 +14,7 @@ use weir_proto::PROTOCOLS;
 use weir_wire::Direction::{self, Forward, Reverse};
 use weir_wire::build::{self, flags};
 use weir_wire::stream::Chunk;
-use weir_wire::{Layers, LinkType, Time, decode};
+use weir_wire::{Hints, Layers, LinkType, Time, decode};
 
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 const SERVER: [u8; 4] = [10, 0, 0, 2];
@@ -69,6 +69,10 @@ fn set_of(rules: &str) -> Ruleset {
 struct Watch {
     both: [(Detector, FlowState); 2],
     moment: Moment<'static>,
+}
+
+fn seen<'a>(data: &'a [u8], layers: &'a Layers) -> Seen<'a> {
+    Seen { data, layers, hints: Hints(0) }
 }
 
 fn address(bytes: [u8; 4]) -> IpAddr {
@@ -142,9 +146,18 @@ impl Watch {
     fn packet(&mut self, direction: Direction, frame: &[u8]) -> &mut Self {
         let layers: Layers = decode(&build::packet(frame, LinkType::ETHERNET));
         for (detector, state) in &mut self.both {
-            let seen = Seen { data: frame, layers: &layers };
+            let seen = seen(frame, &layers);
             Detector::sees(state, direction, &seen);
             detector.packet(state, &Moment { direction, packet: Some(seen), ..self.moment });
+        }
+        self
+    }
+
+    /// A packet of the client.
+    fn seen(&mut self, seen: Seen<'_>) -> &mut Self {
+        for (detector, state) in &mut self.both {
+            Detector::sees(state, Forward, &seen);
+            detector.packet(state, &Moment { packet: Some(seen), ..self.moment });
         }
         self
     }
@@ -1107,7 +1120,7 @@ fn conditions_on_packets_hold_for_the_packet_of_an_event() {
         let anomaly = Anomaly { of: EventOf::Packet, ..odd("tcp", "truncated_header", None) };
         let mut watch = Watch::new(rule);
         for (detector, state) in &mut watch.both {
-            let packet = Some(Seen { data: &frame, layers: &layers });
+            let packet = Some(seen(&frame, &layers));
             detector.event(state, &Moment { packet, ..watch.moment }, &anomaly);
         }
         watch.sids()
@@ -1118,10 +1131,9 @@ fn conditions_on_packets_hold_for_the_packet_of_an_event() {
 #[test]
 fn what_cannot_be_looked_at_is_named() {
     for (options, reason) in [
-        ("http.uri; content:\"abc\"; ttl:5;", "conditions on packets"),
         ("app-layer-event:http.no_such_event;", "the event `http.no_such_event`: Weir has no anomaly for it"),
         ("app-layer-event:http.range_invalid; content:\"abc\";", "contents of payload"),
-        ("app-layer-event:http.range_invalid; ttl:5;", "conditions on packets"),
+        ("stream-event:3whs_synack_with_wrong_ack; ttl:5;", "conditions on packets"),
         ("app-layer-event:http.range_invalid; app-layer-event:http.request_line_invalid;", "several events"),
         ("decode-event:tcp.pkt_too_small; http.uri; content:\"abc\";", "together with messages"),
     ] {
@@ -1148,7 +1160,7 @@ fn alert_seconds(rule: &str, lines: &str, packets: u64) -> Vec<u64> {
     let mut state = FlowState::default();
     let frame = tcp(flags::ACK).payload(b"x");
     let layers: Layers = decode(&build::packet(&frame, LinkType::ETHERNET));
-    let seen = Seen { data: &frame, layers: &layers };
+    let seen = seen(&frame, &layers);
     let mut seconds = Vec::new();
     for second in 0..packets {
         let time = Time(second * 1_000_000_000);
@@ -1198,7 +1210,7 @@ fn alerts_of_two_workers(rules: &str, packets: &[Sent<'_>]) -> (Vec<u32>, usize)
             time: Time(sent.second * 1_000_000_000),
             initiator: (address(sent.from), 40_000),
             responder: (address(sent.to), 80),
-            packet: Some(Seen { data: &frame, layers: &layers }),
+            packet: Some(seen(&frame, &layers)),
             ..Watch::new(rules).moment
         };
         worker.at_packet(sent.is_packet.then_some(number));
@@ -2095,4 +2107,95 @@ fn countries_of_addresses() {
         assert_eq!(matches_of_addresses(&options, SERVER), of_server, "{test}");
         assert_eq!(matches_of_addresses(&options, [10, 0, 0, 3]), of_other, "{test}");
     }
+}
+
+#[test]
+fn checksums_of_packets() {
+    let changed = |frame: &[u8], at: usize| {
+        let mut frame = frame.to_vec();
+        frame[at] ^= 1;
+        frame
+    };
+    let six = |builder: build::Builder| builder.ipv6([1; 16], [2; 16]);
+    let frames = [
+        ("ipv4", tcp(flags::ACK).payload(b"ab"), 19),
+        ("tcpv4", tcp(flags::ACK).payload(b"ab"), 54),
+        ("udpv4", udp(b"ab"), 42),
+        ("icmpv4", icmp(8, 0, [0, 1, 0, 2]), 41),
+        ("tcpv6", six(build::ethernet()).tcp(1, 2, flags::ACK).payload(b"ab"), 74),
+        ("udpv6", six(build::ethernet()).udp(1, 2).payload(b"ab"), 62),
+        ("icmpv6", icmpv6(128, [0, 1, 0, 2]), 61),
+    ];
+    for (name, right, at) in &frames {
+        let wrong = changed(right, *at);
+        differ("ip", &format!("{name}-csum:valid;"), right, &wrong);
+        differ("ip", &format!("{name}-csum:invalid;"), &wrong, right);
+        for (other, frame, _) in frames.iter().filter(|(other, ..)| other != name) {
+            // A packet of IPv4 has two checksums, and that of the first row is one of TCP.
+            let has_both = *name == "ipv4" && other.ends_with("v4") || (*name, *other) == ("tcpv4", "ipv4");
+            let found = |is: &str| packet_matches("ip", &format!("{name}-csum:{is};"), frame);
+            assert_eq!((found("valid"), found("invalid")), (has_both, false), "{name} of {other}");
+        }
+    }
+    // Neither a sum over bytes that were not captured nor one that the sender left out is right or wrong.
+    let (whole, mut without) = (tcp(flags::ACK).payload(b"ab"), udp(b"ab"));
+    without[40..42].fill(0);
+    for (name, frame) in [("tcpv4", &whole[..whole.len() - 1]), ("udpv4", &*without)] {
+        for is in ["valid", "invalid"] {
+            assert!(!packet_matches("ip", &format!("{name}-csum:{is};"), frame), "{name} {is}");
+        }
+    }
+    // A card that has verified a sum, or completes it, knows better.
+    let wrong = changed(&whole, 54);
+    let layers: Layers = decode(&build::packet(&wrong, LinkType::ETHERNET));
+    for (hints, test, matches) in [
+        (Hints::CHECKSUM_VALID, "valid", 1),
+        (Hints::CHECKSUM_VALID, "invalid", 0),
+        (Hints::CHECKSUM_PENDING, "invalid", 0),
+        (Hints(0), "invalid", 1),
+    ] {
+        let mut watch = Watch::new(&format!("alert ip any any -> any any (tcpv4-csum:{test}; sid:1;)"));
+        watch.seen(Seen { hints, ..seen(&wrong, &layers) });
+        assert_eq!(watch.sids().len(), matches, "{hints:?} {test}");
+    }
+}
+
+#[test]
+fn packets_that_were_put_together_from_fragments() {
+    let frame = udp(b"a needle");
+    let layers: Layers = decode(&build::packet(&frame, LinkType::ETHERNET));
+    for (option, of_whole, of_fragments) in [("only_frag", 0, 1), ("no_frag", 1, 0)] {
+        for test in ["", "content:\"needle\";"] {
+            let rule = format!("alert udp any any -> any any (flow:{option}; {test} sid:1;)");
+            for (hints, matches) in [(Hints(0), of_whole), (Hints::REASSEMBLED, of_fragments)] {
+                let mut watch = Watch::new(&rule).over(17);
+                watch.seen(Seen { hints, ..seen(&frame, &layers) });
+                assert_eq!(watch.sids().len(), matches, "{rule} {hints:?}");
+            }
+        }
+    }
+    let mut stream = Watch::new(
+        "alert tcp any any -> any any (flow:no_frag; content:\"needle\"; sid:1;)
+alert tcp any any -> any any (flow:only_frag; content:\"needle\"; sid:2;)",
+    );
+    assert_eq!(stream.chunk(Forward, b"a nee").chunk(Forward, b"dle").end().sids(), [1]);
+}
+
+#[test]
+fn both_sides_of_a_transaction() {
+    let rules = "alert http 10.0.0.1 any => 10.0.0.2 80 (http.uri; content:\"/a\"; http.stat_code; content:\"200\"; sid:1;)
+alert http 10.0.0.2 80 => 10.0.0.1 any (http.uri; content:\"/a\"; http.stat_code; content:\"200\"; sid:2;)
+alert http any any => any any (http.header; content:\"Host: a\"; http.stat_code; content:\"200\"; sid:3;)
+alert http any any => any 81 (http.stat_code; content:\"200\"; sid:4;)
+alert http any any => any 80 (http.stat_code; content:\"200\"; sid:5;)";
+    let request = [("http.uri", "/a"), ("http.header", "Host: a\r\n")];
+    let mut watch = Watch::new(rules).named("http");
+    assert_eq!(watch.message(Forward, &request).sids(), []);
+    assert_eq!(watch.message(Reverse, &[("http.stat_code", "200")]).sids(), [1, 3, 5]);
+    watch.transaction(Forward, 1).transaction(Reverse, 1).message(Forward, &request);
+    assert_eq!(watch.message(Reverse, &[("http.stat_code", "201")]).sids(), []);
+    // A field of either side is one of the request.
+    watch.transaction(Forward, 2).transaction(Reverse, 2).message(Forward, &[("http.header", "Host: b\r\n")]);
+    let answer = [("http.stat_code", "200"), ("http.header", "Host: a\r\n")];
+    assert_eq!(watch.message(Reverse, &answer).sids(), [5]);
 }

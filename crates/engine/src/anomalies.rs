@@ -22,20 +22,19 @@ pub(crate) struct Anomalies<'w> {
 impl Anomalies<'_> {
     /// Takes what is odd about a packet of a flow. `services` are the protocols of the flow.
     pub fn of_packet(&mut self, seen: &FlowPacket<'_>, services: [u8; 4], record: Record<'_>) {
-        let place = Place { row: Some(seen.row), flow: &seen.flow, services, time: seen.packet.time };
-        self.take(&place, Some(Seen { data: seen.packet.data, layers: seen.layers }), record);
+        self.take(&Place::of(seen, services), record);
     }
 
     /// Takes what is odd about a packet of no flow. `flow` has its sender and receiver.
     pub fn of_no_flow(&mut self, flow: &FlowIdentity, packet: Seen<'_>, time: Time, record: Record<'_>) {
-        self.take(&Place { row: None, flow, services: [0; 4], time }, Some(packet), record);
+        self.take(&Place { row: None, flow, services: [0; 4], time, packet: Some(packet) }, record);
     }
 
-    /// Takes an anomaly at a place; `packet` is the one that has it, if it is known.
-    pub fn take(&mut self, place: &Place<'_>, packet: Option<Seen<'_>>, record: Record<'_>) {
+    /// Takes an anomaly at a place; its packet is the one that has it, if it is known.
+    pub fn take(&mut self, place: &Place<'_>, record: Record<'_>) {
         if let Some(detection) = &mut self.detection {
             let (allowances, stats, sink) = (&mut *self.allowances, &mut *self.stats, &mut *self.sink);
-            detection.event(place, packet, &record);
+            detection.event(place, &record);
             detection.alerts(place, |alert| {
                 allowances.emit(place.flow, Record { packet: record.packet, ..alert }, stats, sink);
             });

@@ -177,6 +177,8 @@ pub(crate) struct Place<'a> {
     /// The protocols that were found so far, as in [`crate::FlowRecord::services`].
     pub services: [u8; 4],
     pub time: Time,
+    /// The packet that is read, if one is.
+    pub packet: Option<Seen<'a>>,
 }
 
 /// An address in its own version of IP.
@@ -184,8 +186,19 @@ fn plain((address, port): (IpAddr, u16)) -> (IpAddr, u16) {
     (address.to_canonical(), port)
 }
 
-impl Place<'_> {
-    fn moment<'p>(&self, direction: Direction, packet: Option<Seen<'p>>) -> Moment<'p> {
+impl<'a> Place<'a> {
+    /// The place of a packet.
+    pub fn of(seen: &'a FlowPacket<'a>, services: [u8; 4]) -> Self {
+        Self {
+            row: Some(seen.row),
+            flow: &seen.flow,
+            services,
+            time: seen.packet.time,
+            packet: Some(Seen::of(seen.packet, seen.layers)),
+        }
+    }
+
+    fn moment(&self, direction: Direction) -> Moment<'_> {
         Moment {
             time: self.time,
             direction,
@@ -194,7 +207,7 @@ impl Place<'_> {
             ip_proto: self.flow.key.proto,
             protocols: self.services,
             first: self.flow.first,
-            packet,
+            packet: self.packet,
         }
     }
 }
@@ -279,7 +292,7 @@ impl Detection {
         if self.with_payload {
             self.packet.show(seen);
         }
-        let packet = Seen { data: seen.packet.data, layers: seen.layers };
+        let packet = Seen::of(seen.packet, seen.layers);
         // What is noted of a packet takes no memory beyond that of the flow, so that it is accounted once.
         let Some(watched) = self.watched(seen.row) else {
             self.unseen += 1;
@@ -310,22 +323,22 @@ impl Detection {
 
     /// Looks at a packet, after its payload was read.
     pub fn packet(&mut self, seen: &FlowPacket<'_>, services: [u8; 4]) {
-        let place = Place { row: Some(seen.row), flow: &seen.flow, services, time: seen.packet.time };
-        let moment = place.moment(seen.direction, Some(Seen { data: seen.packet.data, layers: seen.layers }));
+        let place = Place::of(seen, services);
+        let moment = place.moment(seen.direction);
         self.look(seen.row, |detector, state| detector.packet(state, &moment));
     }
 
     /// Looks at the next bytes of a stream.
     pub fn chunk(&mut self, place: &Place<'_>, chunk: &Chunk<'_>) {
         if place.flow.key.proto == TCP && self.reads_streams() {
-            let moment = place.moment(chunk.direction, None);
+            let moment = place.moment(chunk.direction);
             self.look(place.row, |detector, state| detector.chunk(state, &moment, chunk));
         }
     }
 
     /// Takes a value or a piece of a buffer.
     pub fn buffer(&mut self, place: &Place<'_>, side: Direction, buffer: &'static Buffer, bytes: &[u8]) {
-        let moment = place.moment(side, None);
+        let moment = place.moment(side);
         self.look(place.row, |detector, state| detector.buffer(state, &moment, buffer, bytes));
     }
 
@@ -337,18 +350,18 @@ impl Detection {
     /// Looks at the buffers of a side.
     pub fn complete(&mut self, place: &Place<'_>, side: Direction) {
         if place.row.and_then(|row| self.flows.get(row)).is_some_and(Option::is_some) {
-            let moment = place.moment(side, None);
+            let moment = place.moment(side);
             self.look(place.row, |detector, state| detector.complete(state, &moment));
         }
     }
 
-    /// Looks at an anomaly. `packet` is the one that has it, if it is known.
-    pub fn event(&mut self, place: &Place<'_>, packet: Option<Seen<'_>>, record: &Record<'_>) {
+    /// Looks at an anomaly. The packet of `place` is the one that has it.
+    pub fn event(&mut self, place: &Place<'_>, record: &Record<'_>) {
         if !self.detector.program().reads_events() {
             return;
         }
         let Some((side, anomaly)) = anomaly(record) else { return };
-        let moment = place.moment(side, packet);
+        let moment = place.moment(side);
         match place.row {
             Some(row) => self.look(row, |detector, state| detector.event(state, &moment, &anomaly)),
             // Nothing is remembered of packets of no flow.
@@ -363,7 +376,7 @@ impl Detection {
     /// Looks at what is left of a flow that ends.
     pub fn end(&mut self, place: &Place<'_>) {
         if place.row.and_then(|row| self.flows.get(row)).is_some_and(Option::is_some) {
-            let moment = place.moment(Direction::Forward, None);
+            let moment = place.moment(Direction::Forward);
             self.look(place.row, |detector, state| detector.end(state, &moment));
         }
     }

@@ -8,6 +8,7 @@ use crate::session_stats::SessionStats;
 use crate::tap::Tap;
 use crate::token_bucket::weight;
 use crate::{Emitted, FlowIdentity, Item, Sink};
+use weir_detect::Seen;
 use weir_proto::{
     ANOMALY, Buffer, Columns, Expected, FILES, Field, Out, PROTOCOLS, Protocol, Record, Table, Value,
 };
@@ -22,6 +23,8 @@ pub(crate) struct RecordEmitter<'w, 't> {
     /// The row of the flow, and the payload of the packet that is read.
     pub row: u32,
     pub payload: &'w [u8],
+    /// The packet that is read, if one is.
+    pub seen: Option<Seen<'w>>,
     pub identity: &'w FlowIdentity,
     pub announced: &'w mut Announced,
     pub allowances: &'w mut Allowances,
@@ -51,7 +54,8 @@ impl RecordEmitter<'_, '_> {
     /// Lets rules look at something of the flow, and emits their alerts.
     fn with_rules(&mut self, services: [u8; 4], look: impl FnOnce(&mut Detection, &Place<'_>)) {
         let Some((detection, row)) = self.detection.take() else { return };
-        let place = Place { row: Some(row), flow: self.identity, services, time: self.time };
+        let place =
+            Place { row: Some(row), flow: self.identity, services, time: self.time, packet: self.seen };
         look(detection, &place);
         detection.alerts(&place, |record| self.record(record));
         self.detection = Some((detection, row));
@@ -61,7 +65,7 @@ impl RecordEmitter<'_, '_> {
 impl Out for RecordEmitter<'_, '_> {
     fn record(&mut self, record: Record<'_>) {
         if self.detection.is_some() && *record.table == ANOMALY {
-            self.with_rules([0; 4], |detection, place| detection.event(place, None, &record));
+            self.with_rules([0; 4], |detection, place| detection.event(place, &record));
         }
         if self.asked.demand.has(record.table) {
             // The record of a file ends its extraction.

@@ -406,8 +406,7 @@ impl Sessions {
         let services = self.services(seen.row);
         let Self { detection: Some(detection), allowances, stats, .. } = self else { return };
         detection.packet(seen, services);
-        let place = Place { row: Some(seen.row), flow: &seen.flow, services, time: seen.packet.time };
-        let number = seen.packet.number;
+        let (place, number) = (Place::of(seen, services), seen.packet.number);
         detection.alerts(&place, |record| {
             allowances.emit(&seen.flow, weir_proto::Record { packet: number, ..record }, stats, tap);
         });
@@ -474,25 +473,25 @@ impl Sessions {
             let waiting = self.streams.stats().held as usize;
             let is_full = others + waiting >= self.admitted();
             let room = self.limit.saturating_sub(others - self.held + waiting);
-            let (streams, mut feed) = self.feed(seen.row, is_full, room, segment.data, tap);
+            let (streams, mut feed) = self.feed(seen.row, is_full, room, Some((seen, segment.data)), tap);
             streams.segment(seen.row, &segment, |chunk| feed.chunk(seen.row, &seen.flow, &chunk));
         } else if let Some(data) = seen.datagram().filter(|data| !data.is_empty()) {
             let chunk = Chunk { time: seen.packet.time, direction: seen.direction, gap: 0, data };
             let is_full = others + self.streams.memory() >= self.admitted();
             let room = self.limit.saturating_sub(others - self.held + self.streams.memory());
-            let (_, mut feed) = self.feed(seen.row, is_full, room, data, tap);
+            let (_, mut feed) = self.feed(seen.row, is_full, room, Some((seen, data)), tap);
             feed.chunk(seen.row, &seen.flow, &chunk);
         }
     }
 
     /// The streams, and the way of the chunks of a row to its session and to functions. `is_full`: whether there is no room
-    /// for another flow; `room`: bytes that sessions may hold; `payload`: that of the packet that is read.
+    /// for another flow; `room`: bytes that sessions may hold; `read`: the packet that is read, with its payload.
     fn feed<'w, 't>(
         &'w mut self,
         row: u32,
         is_full: bool,
         room: usize,
-        payload: &'w [u8],
+        read: Option<(&FlowPacket<'w>, &'w [u8])>,
         tap: &'w mut Tap<'t>,
     ) -> (&'w mut Streams, SessionFeed<'w, 't>) {
         let Self {
@@ -530,7 +529,8 @@ impl Sessions {
             room,
             stats,
             packet,
-            payload,
+            payload: read.map(|(_, payload)| payload).unwrap_or_default(),
+            seen: read.map(|(seen, _)| Seen::of(seen.packet, seen.layers)),
             since,
             covering,
             tap,
@@ -588,8 +588,8 @@ impl Sessions {
         let services = self.services(odd.row);
         let (_, mut anomalies) = self.anomalies(sink);
         for name in oddities.names() {
-            let place = Place { row: Some(odd.row), flow: &odd.flow, services, time: odd.time };
-            anomalies.take(&place, None, odd_segment(name, odd.direction, odd.time));
+            let place = Place { row: Some(odd.row), flow: &odd.flow, services, time: odd.time, packet: None };
+            anomalies.take(&place, odd_segment(name, odd.direction, odd.time));
         }
     }
 
@@ -629,7 +629,7 @@ impl Sessions {
         if self.asks_oddities() {
             let (odd_packets, mut anomalies) = self.anomalies(sink);
             odd_packets.wrong_header(packet, layers, |flow, record| {
-                anomalies.of_no_flow(flow, Seen { data: packet.data, layers }, packet.time, record);
+                anomalies.of_no_flow(flow, Seen::of(packet, layers), packet.time, record);
             });
         }
     }
@@ -645,7 +645,7 @@ impl Sessions {
             let beside = self.defrag.odd();
             let (odd_packets, mut anomalies) = self.anomalies(sink);
             odd_packets.fragment(packet, layers, beside, |flow, record| {
-                anomalies.of_no_flow(flow, Seen { data: packet.data, layers }, packet.time, record);
+                anomalies.of_no_flow(flow, Seen::of(packet, layers), packet.time, record);
             });
         }
     }
@@ -667,7 +667,7 @@ impl Sessions {
         }
         let identity = self.entry(row).map(|entry| entry.compact.identity());
         // The flow is inspected already, so that it needs no room.
-        let (streams, mut feed) = self.feed(row, true, usize::MAX, &[], tap);
+        let (streams, mut feed) = self.feed(row, true, usize::MAX, None, tap);
         streams.end(row, time, |chunk| {
             if let Some(identity) = &identity {
                 feed.chunk(row, identity, &chunk);
@@ -719,6 +719,7 @@ impl Sessions {
             // No packet is read: the flow announces nothing to other hosts.
             row: u32::MAX,
             payload: &[],
+            seen: None,
             identity,
             announced: &mut self.announced,
             allowances: &mut self.allowances,
@@ -821,6 +822,7 @@ struct SessionFeed<'w, 't> {
     /// Number of the packet that is being read, and its payload.
     packet: u32,
     payload: &'w [u8],
+    seen: Option<Seen<'w>>,
     /// Flows that begin before this time are not parsed, unless they are parsed already.
     since: Time,
     /// The subscriptions whose functions see the stream.
@@ -882,6 +884,7 @@ impl SessionFeed<'_, '_> {
             services: if self.detection.is_some() { found(session).services } else { [0; 4] },
             row,
             payload: self.payload,
+            seen: self.seen,
             identity: &identity,
             announced: self.announced,
             allowances: self.allowances,

@@ -123,6 +123,60 @@ alert tcp any any -> any any (flow:to_client; stream-event:3whs_synack_with_wron
     assert_eq!(emitted(rules, &handshake(99), false), ["alert 4 from 10.0.0.1"]);
 }
 
+#[test]
+fn conditions_on_the_packet_that_completes_a_message() {
+    let rules = "alert dns any any -> any any (dns.query; content:\"a.b\"; ttl:64; sid:1;)
+alert dns any any -> any any (dns.query; content:\"a.b\"; dsize:21; sid:2;)
+alert dns any any -> any any (dns.query; content:\"a.b\"; dsize:22; sid:3;)
+alert dns any any -> any any (udp.hdr; content:\"|0f a0|\"; startswith; dns.query; content:\"a.b\"; sid:4;)
+alert dns any any -> any any (udp.hdr; content:\"|0f a1|\"; startswith; dns.query; content:\"a.b\"; sid:5;)
+alert dns any any -> any any (app-layer-event:dns.invalid_opcode; ttl:64; sid:6;)";
+    let with_ttl = |ttl: u8, bits| {
+        let mut frame = question(bits);
+        frame[8] = ttl;
+        frame
+    };
+    let found = |frame| emitted(rules, &[frame], false);
+    let from_client = |sids: &[u8]| -> Vec<String> {
+        sids.iter().map(|sid| format!("alert {sid} from 10.0.0.1")).collect()
+    };
+    assert_eq!(found(with_ttl(64, [1, 0])), from_client(&[1, 2, 4]));
+    assert_eq!(found(with_ttl(63, [1, 0])), from_client(&[2, 4]));
+    assert!(found(with_ttl(64, [0x48, 0])).contains(&"alert 6 from 10.0.0.1".to_owned()));
+    assert!(!found(with_ttl(63, [0x48, 0])).contains(&"alert 6 from 10.0.0.1".to_owned()));
+    // Of a request in two segments, the second one counts.
+    let rules = "alert http any any -> any any (http.uri; content:\"/a\"; ttl:7; sid:1;)
+alert http any any -> any any (http.uri; content:\"/a\"; ttl:8; sid:2;)";
+    let segment = |ttl, seq, text: &[u8]| {
+        from(CLIENT).ttl(ttl).tcp(4000, 80, flags::ACK).seq(seq).ack(901).payload(text)
+    };
+    let halves = [&b"GET /a HTTP/1.1\r\nHost:"[..], b" a\r\n\r\n"];
+    let segments = |first, second| {
+        let syn = from(CLIENT).tcp(4000, 80, flags::SYN).seq(100).payload(b"");
+        let both = from(SERVER).tcp(80, 4000, flags::SYN | flags::ACK).seq(900).ack(101).payload(b"");
+        let next = 101 + halves[0].len() as u32;
+        vec![syn, both, segment(first, 101, halves[0]), segment(second, next, halves[1])]
+    };
+    assert_eq!(emitted(rules, &segments(8, 7), false), ["alert 1 from 10.0.0.1"]);
+    assert_eq!(emitted(rules, &segments(7, 8), false), ["alert 2 from 10.0.0.1"]);
+}
+
+#[test]
+fn fragments_and_what_is_put_together_from_them() {
+    let rules = "alert udp any any -> any any (flow:only_frag; content:\"needle\"; sid:1;)
+alert udp any any -> any any (flow:no_frag; content:\"needle\"; sid:2;)
+alert udp any any -> any any (flow:only_frag; sid:3;)";
+    let mut text = vec![b'x'; 64];
+    text[20..26].copy_from_slice(b"needle");
+    let whole = from(CLIENT).udp(4000, 9).payload(&text);
+    assert_eq!(emitted(rules, std::slice::from_ref(&whole), false), ["alert 2 from 10.0.0.1"]);
+    // The content lies over the end of the first fragment: 24 bytes of it, and the header of UDP.
+    let piece = |at: u16, more, bytes: &[u8]| from(CLIENT).proto(17).fragment(9, at, more).payload(bytes);
+    let datagram = &whole[20..];
+    let pieces = [piece(0, true, &datagram[..32]), piece(32, false, &datagram[32..])];
+    assert_eq!(emitted(rules, &pieces, false), ["alert 1 from 10.0.0.1", "alert 3 from 10.0.0.1"]);
+}
+
 /// Datagrams of flows of their own.
 fn datagrams(payload: &[u8]) -> Vec<Vec<u8>> {
     (0..100).map(|n| from(CLIENT).udp(4000 + n, 9).payload(payload)).collect()

@@ -2,7 +2,7 @@
 
 use crate::stream::{Overlap, Queue};
 use std::collections::{HashMap, VecDeque};
-use weir_wire::{IpFragment, Layers, LinkType, Network, Packet, Time, addresses, checksum, decode};
+use weir_wire::{Hints, IpFragment, Layers, LinkType, Network, Packet, Time, addresses, checksum, decode};
 
 /// Configuration of IP reassembly.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -184,7 +184,7 @@ impl Defrag {
             wire_len: self.whole.len() as u32,
             interface: packet.interface,
             link: LinkType::RAW,
-            hints: packet.hints,
+            hints: packet.hints.with(Hints::REASSEMBLED),
             number: packet.number,
         };
         let mut inner = decode(&whole);

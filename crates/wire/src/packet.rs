@@ -28,7 +28,8 @@ impl Time {
     }
 }
 
-/// Facts about a packet from a live source, in addition to its bytes. In a packet from a file all bits are clear.
+/// Facts about a packet in addition to its bytes, from a live source or from what put it together. In a packet from a file all bits
+/// are clear.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Hints(pub u16);
 
@@ -41,6 +42,8 @@ impl Hints {
     pub const CHECKSUM_PENDING: Hints = Hints(4);
     /// The card has verified the transport checksum (TP_STATUS_CSUM_VALID).
     pub const CHECKSUM_VALID: Hints = Hints(8);
+    /// The packet was put together from fragments: no source has it so.
+    pub const REASSEMBLED: Hints = Hints(16);
 
     /// Whether every bit of `other` is set.
     pub fn has(self, other: Hints) -> bool {

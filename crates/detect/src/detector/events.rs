@@ -58,8 +58,8 @@ pub(super) fn unread(rule: &Rule) -> Option<String> {
         _ if events.next().is_some() => "several events in one rule",
         _ if has_payload => "an event together with contents of payload or headers",
         EventOf::Packet | EventOf::Stream if has_messages => "an event of packets together with messages",
-        EventOf::Message | EventOf::Stream if rule.conditions.iter().any(is_of_packet) => {
-            "an event of messages or streams together with conditions on packets"
+        EventOf::Stream if rule.conditions.iter().any(is_of_packet) => {
+            "an event of streams together with conditions on packets"
         }
         _ => return None,
     };

@@ -327,7 +327,10 @@ impl Detector {
         }
         in_order(&mut found);
         for part in found.drain(..) {
-            let holds = |detector: &mut Self, one: &Part| detector.packet_holds(&program, one, &seen);
+            let holds = |detector: &mut Self, one: &Part| {
+                let known = program.rules.get(one.rule as usize);
+                known.is_some_and(|known| detector.packet_holds(known, &one.tests, &seen))
+            };
             self.try_part(&program, part, state, moment, MatchedIn::Packet, holds);
         }
         self.found = found;
@@ -398,11 +401,10 @@ impl Detector {
         self.watching.keep(rule, || Trial { flow: flow(), side, time, packet, transaction, looked_at, end });
     }
 
-    /// Whether the tests of a part about a packet hold.
-    fn packet_holds(&mut self, program: &Program, part: &Part, seen: &Seen<'_>) -> bool {
-        let Some(rule) = program.rules.get(part.rule as usize) else { return false };
+    /// Whether tests of a rule hold for a packet. `tests` are their positions in [`Rule::buffers`].
+    fn packet_holds(&mut self, rule: &ProgramRule, tests: &[u16], seen: &Seen<'_>) -> bool {
         self.memory.begin(rule.rule().variables.len());
-        tests_of(rule, part).all(|(at, of)| {
+        tests_of(rule, tests).all(|(at, of)| {
             let header;
             let bytes = match of.buffer.origin {
                 Origin::Header => match seen.header(of.buffer) {
@@ -518,13 +520,13 @@ impl Detector {
                 _ => false,
             })
         };
-        if window.offset > 0 && tests_of(rule, part).any(|(_, of)| has_place(of)) {
+        if window.offset > 0 && tests_of(rule, &part.tests).any(|(_, of)| has_place(of)) {
             self.watching.failure = Some(TrialEnd::LaterWindow);
             return false;
         }
         let mut holds = |bytes: &[u8]| {
             self.memory.begin(rule.rule().variables.len());
-            tests_of(rule, part).all(|of| self.holds(of, bytes, rule.decoded()))
+            tests_of(rule, &part.tests).all(|of| self.holds(of, bytes, rule.decoded()))
         };
         let is_found = holds(&window.bytes);
         let is_old = is_found && window.old > 0 && holds(window.bytes.get(..window.old).unwrap_or_default());
@@ -691,7 +693,7 @@ impl Detector {
     fn messages_hold(&mut self, program: &Program, part: &Part, messages: &Messages) -> bool {
         let Some(rule) = program.rules.get(part.rule as usize) else { return false };
         self.memory.begin(rule.rule().variables.len());
-        tests_of(rule, part).all(|(at, of)| {
+        tests_of(rule, &part.tests).all(|(at, of)| {
             if of.buffer.name == DATA_OF_CALL {
                 self.memory.set_order(messages.values().any(|value| value == LITTLE));
             }
@@ -850,7 +852,8 @@ impl Detector {
     ) -> TrialEnd {
         let Some(known) = program.rules.get(number as usize) else { return TrialEnd::Waits };
         let rule = known.rule();
-        if let Some(end) = condition_fails(known, state, moment) {
+        if let Some(end) = condition_fails(known, state, moment).or_else(|| self.headers_fail(known, moment))
+        {
             return end;
         }
         if !rule.host_bits.is_empty() {
@@ -888,6 +891,16 @@ impl Detector {
         let direction = moment.direction;
         self.matches.push(Match { rule: number, transaction, direction, matched_in, protocol });
         TrialEnd::Alert
+    }
+
+    /// What fails of the tests of headers that a rule about messages has, in the packet that completes these.
+    fn headers_fail(&mut self, known: &ProgramRule, moment: &Moment<'_>) -> Option<TrialEnd> {
+        let headers = &known.prepared.headers;
+        let missing = TrialEnd::Missing(*headers.first()?);
+        let Some(seen) = moment.packet else { return Some(missing) };
+        let holds = self.packet_holds(known, headers, &seen);
+        let failure = self.watching.failure.take();
+        (!holds).then(|| failure.unwrap_or(missing))
     }
 
     /// Whether a match becomes an alert, by thresholds of the rule and of the user.
@@ -972,10 +985,10 @@ fn matches_once(rule: &Rule) -> bool {
     is_wide && rule.buffers.is_empty() && rule.conditions.iter().all(of_flow)
 }
 
-/// The tests of a part, each with its position in [`Rule::buffers`].
-fn tests_of<'p>(rule: &'p ProgramRule, part: &'p Part) -> impl Iterator<Item = (u16, &'p BufferTests)> {
+/// Tests of a rule by their positions in [`Rule::buffers`], each with its own.
+fn tests_of<'p>(rule: &'p ProgramRule, tests: &'p [u16]) -> impl Iterator<Item = (u16, &'p BufferTests)> {
     let of = |at: &u16| Some((*at, rule.rule().buffers.get(usize::from(*at))?));
-    part.tests.iter().filter_map(of)
+    tests.iter().filter_map(of)
 }
 
 /// Sorts parts, each once.
@@ -1025,7 +1038,12 @@ fn is_header_of(rule: &Rule, moment: &Moment<'_>) -> bool {
     };
     let goes = |from, to| is_in(&rule.header.source, from) && is_in(&rule.header.destination, to);
     let (from, to) = (moment.sender(), moment.receiver());
-    is_ip_proto_of(rule, moment) && (goes(from, to) || rule.header.way != Way::Forward && goes(to, from))
+    is_ip_proto_of(rule, moment)
+        && match rule.header.way {
+            Way::Forward => goes(from, to),
+            Way::Both => goes(from, to) || goes(to, from),
+            Way::Transaction => goes(moment.initiator, moment.responder),
+        }
 }
 
 /// The first condition of a rule on packets and flows that does not hold.
@@ -1034,8 +1052,11 @@ fn condition_fails(known: &ProgramRule, state: &FlowState, moment: &Moment<'_>) 
     let condition = rule.conditions.iter().position(|condition| !condition_holds(condition, state, moment));
     let bits = || known.bits.iter().position(|bits| !state.bits_hold(std::slice::from_ref(bits)));
     let ints = || rule.flow_ints.iter().position(|int| !state.ints_hold(std::slice::from_ref(int)));
+    let is_reassembled = moment.packet.is_some_and(|seen| seen.is_reassembled());
+    let other = rule.flow.is_reassembled.is_some_and(|is| is != is_reassembled);
     condition
         .map(|at| TrialEnd::Condition(at as u16))
+        .or_else(|| other.then_some(TrialEnd::Fragments))
         .or_else(|| bits().map(|at| TrialEnd::FlowBits(at as u16)))
         .or_else(|| ints().map(|at| TrialEnd::FlowInts(at as u16)))
 }

@@ -1,11 +1,12 @@
 //! What conditions ask of a packet.
 
 use crate::buffer::RuleBuffer;
-use crate::condition::{Condition, IpOption, VlanLayer};
+use crate::condition::{ChecksumOf, Condition, IpOption, VlanLayer};
 use crate::numbers::NumberTest;
 use std::net::IpAddr;
+use weir_wire::checksum::{Checksum, verify};
 use weir_wire::header::{Header, Icmp, Ipv4, Ipv6, Tcp};
-use weir_wire::{Fragment, Layers, Network};
+use weir_wire::{Fragment, Hints, Layers, LinkType, Network, Packet, Time};
 
 /// A packet that is looked at, or the one that brought what is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +15,15 @@ pub struct Seen<'a> {
     pub data: &'a [u8],
     /// Its layers, of the level of the flow.
     pub layers: &'a Layers,
+    /// What its source knows of it.
+    pub hints: Hints,
+}
+
+impl<'a> Seen<'a> {
+    /// A packet with its layers, of the level of the flow.
+    pub fn of(packet: &Packet<'a>, layers: &'a Layers) -> Self {
+        Self { data: packet.data, layers, hints: packet.hints }
+    }
 }
 
 const ICMP: u8 = 1;
@@ -47,6 +57,40 @@ impl<'a> Seen<'a> {
         let [.., high, low] = header else { return None };
         let is_known = TYPES.contains(&u16::from_be_bytes([*high, *low]));
         (is_known && network >= link + BYTES && (network - link - BYTES).is_multiple_of(4)).then_some(header)
+    }
+
+    /// Whether it was put together from fragments.
+    pub(super) fn is_reassembled(&self) -> bool {
+        self.hints.has(Hints::REASSEMBLED)
+    }
+
+    /// A checksum of its level: absent if it has none of this kind.
+    fn checksum(&self, of: ChecksumOf) -> Checksum {
+        use Network::{Ipv4, Ipv6};
+        let (network, ip_proto) = match of {
+            ChecksumOf::Ipv4 => (Ipv4, None),
+            ChecksumOf::TcpV4 => (Ipv4, Some(TCP)),
+            ChecksumOf::TcpV6 => (Ipv6, Some(TCP)),
+            ChecksumOf::UdpV4 => (Ipv4, Some(UDP)),
+            ChecksumOf::UdpV6 => (Ipv6, Some(UDP)),
+            ChecksumOf::IcmpV4 => (Ipv4, Some(ICMP)),
+            ChecksumOf::IcmpV6 => (Ipv6, Some(ICMPV6)),
+        };
+        if self.layers.network_kind != network || ip_proto.is_some_and(|is| is != self.layers.ip_proto) {
+            return Checksum::Absent;
+        }
+        // A sum depends on bytes and hints alone.
+        let packet = Packet {
+            time: Time(0),
+            data: self.data,
+            wire_len: self.data.len() as u32,
+            interface: 0,
+            link: LinkType::RAW,
+            hints: self.hints,
+            number: 0,
+        };
+        let sums = verify(&packet, self.layers);
+        if ip_proto.is_none() { sums.network } else { sums.transport }
     }
 
     fn ipv4(&self) -> Option<Ipv4<'a>> {
@@ -166,6 +210,12 @@ impl<'a> Seen<'a> {
             Condition::PayloadSize(test) => {
                 layers.fragment != Fragment::Later && test.passes(layers.payload_len.into())
             }
+            Condition::Checksum { of, is_right } => match self.checksum(*of) {
+                Checksum::Good => *is_right,
+                Checksum::Bad => !*is_right,
+                // Nothing is known of a sum that a card completes, or whose bytes were not all captured.
+                Checksum::Absent | Checksum::Unknown => false,
+            },
             _ => return None,
         })
     }
@@ -174,13 +224,14 @@ impl<'a> Seen<'a> {
 /// Whether a condition is about single packets: [`Seen::holds`] knows it.
 pub(super) fn is_of_packet(condition: &Condition) -> bool {
     use Condition::{
-        Acknowledgement, FragmentBits, FragmentOffset, IcmpCode, IcmpId, IcmpMtu, IcmpSequence, IcmpType,
-        IpId, IpOption, IpProtocol, Mss, PayloadSize, SameIp, Sequence, TcpFlags, Tos, Ttl, VlanId,
+        Acknowledgement, Checksum, FragmentBits, FragmentOffset, IcmpCode, IcmpId, IcmpMtu, IcmpSequence,
+        IcmpType, IpId, IpOption, IpProtocol, Mss, PayloadSize, SameIp, Sequence, TcpFlags, Tos, Ttl, VlanId,
         VlanLayers, Window,
     };
     matches!(
         condition,
         Acknowledgement(_)
+            | Checksum { .. }
             | FragmentBits(_)
             | FragmentOffset(_)
             | IcmpCode(_)

@@ -58,6 +58,8 @@ pub(super) struct Prepared {
     pub protocol: Option<u8>,
     /// The position in [`Rule::buffers`] of the tests of what it decodes.
     pub decoded: Option<u16>,
+    /// The positions in [`Rule::buffers`] of tests of headers of the packet that completes its messages.
+    pub headers: Box<[u16]>,
 }
 
 impl Prepared {
@@ -80,6 +82,7 @@ impl Prepared {
             is_alternative,
             protocol,
             decoded: decoded.map(|at| at as u16),
+            headers: if has_messages(rule) { headers_of(rule) } else { Box::default() },
         }
     }
 }
@@ -131,7 +134,6 @@ fn unread(rule: &Rule) -> Option<String> {
     }
     let of_condition = |condition: &Condition| match condition {
         Condition::FtpBounce => Some("the address of a PORT command".to_owned()),
-        Condition::Checksum { .. } => Some("checksums".to_owned()),
         _ => None,
     };
     let of_buffer = |of: &BufferTests| {
@@ -143,25 +145,11 @@ fn unread(rule: &Rule) -> Option<String> {
             _ => None,
         }
     };
-    let is_payload = |of: &&BufferTests| matches!(of.buffer.origin, Origin::Header);
-    let has_messages = rule.buffers.iter().any(|of| of.buffer.origin == Origin::Transaction);
-    let mixes = has_messages && rule.buffers.iter().any(|of| is_payload(&of));
     let what = rule
         .conditions
         .iter()
         .find_map(of_condition)
         .or_else(|| rule.buffers.iter().find_map(of_buffer))
-        .or_else(|| {
-            rule.flow.is_reassembled.map(|_| "whether a packet was put together from fragments".to_owned())
-        })
-        .or_else(|| {
-            (rule.header.way == Way::Transaction).then(|| "both sides of a transaction (`=>`)".to_owned())
-        })
-        .or_else(|| mixes.then(|| "headers of packets together with messages".to_owned()))
-        .or_else(|| {
-            (has_messages && rule.conditions.iter().any(is_of_packet))
-                .then(|| "conditions on packets together with messages".to_owned())
-        })
         .or_else(|| {
             // What is odd about a packet is seen of packets of IP, whatever the rule is about.
             let is_of_event = event_of(rule).is_some_and(|event| event.of == EventOf::Packet);
@@ -185,11 +173,26 @@ pub(super) fn sources(buffer: &'static RuleBuffer) -> &'static [&'static str] {
     }
 }
 
-/// The side whose messages have a buffer, as far as a rule can know.
+/// Whether a rule is about messages.
+fn has_messages(rule: &Rule) -> bool {
+    rule.buffers.iter().any(|of| of.buffer.origin == Origin::Transaction)
+}
+
+/// The positions in [`Rule::buffers`] of tests of headers.
+fn headers_of(rule: &Rule) -> Box<[u16]> {
+    let numbered = (0..).zip(&rule.buffers);
+    numbered.filter(|(_, of)| of.buffer.origin == Origin::Header).map(|(at, _)| at).collect()
+}
+
+/// The side whose messages have a buffer, as far as a rule can know. A rule of both sides of a transaction has those of the client
+/// where it names no side.
 fn side_of(rule: &Rule, buffer: &RuleBuffer) -> Option<Direction> {
     match buffer.sides {
         Sides::ToServer => Some(Direction::Forward),
         Sides::ToClient => Some(Direction::Reverse),
+        Sides::Both if rule.header.way == Way::Transaction && rule.flow.side.is_none() => {
+            Some(Direction::Forward)
+        }
         Sides::Both => rule.flow.side.map(direction),
     }
 }
@@ -214,6 +217,8 @@ fn parts_of(rule: &Rule) -> (Vec<Tests>, bool) {
     for (at, of) in (0..).zip(&rule.buffers) {
         match of.buffer.origin {
             Origin::Transaction => add(About::Messages(side_of(rule, of.buffer).or(named)), at),
+            // Those of the packet that completes messages are looked at then.
+            Origin::Header if has_messages(rule) => {}
             Origin::Header => add(About::Packet, at),
             Origin::Payload => add(payload.0, at),
             Origin::Decoded => {}
@@ -248,7 +253,8 @@ fn payload_of(rule: &Rule) -> (About, &'static [u8]) {
         Selects::Application(name) => speaks(name, 6),
         _ => false,
     };
-    if !is_over_tcp || rule.flow.streams == Some(false) || rule.conditions.iter().any(is_of_packet) {
+    let is_of_packets = rule.flow.streams == Some(false) || rule.flow.is_reassembled == Some(true);
+    if !is_over_tcp || is_of_packets || rule.conditions.iter().any(is_of_packet) {
         return (About::Packet, classes(selects));
     }
     let has_place = |(_, content): (&BufferTests, &Content)| {

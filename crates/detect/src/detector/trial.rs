@@ -40,6 +40,8 @@ pub enum TrialEnd {
     Waits,
     /// A condition failed, in [`Rule::conditions`].
     Condition(u16),
+    /// The packet was put together from fragments, or was not, as the rule does not want it.
+    Fragments,
     /// Bits of the flow are not as the rule wants, in [`Rule::flow_bits`].
     FlowBits(u16),
     /// Numbers of the flow are not as the rule wants, in [`Rule::flow_ints`].
