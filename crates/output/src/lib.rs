@@ -67,6 +67,7 @@ mod replaced;
 pub mod report;
 pub mod row;
 mod signatures;
+mod snort;
 mod standard;
 pub mod summary;
 pub mod syslog;
@@ -298,6 +299,8 @@ pub static OUTPUTS: &[&OutputSpec] = &[
     &zeek::ZEEK_JSON,
     &eve::EVE,
     &fast::FAST,
+    &snort::SNORT_FULL,
+    &snort::SNORT_CSV,
     &csv::CSV,
     &text::TEXT,
     &ndjson::NDJSON,
