@@ -60,6 +60,7 @@ mod text;
 mod transform;
 mod value;
 mod verify;
+mod written;
 
 pub use buffer::{BUFFERS, Origin as BufferOrigin, RuleBuffer, Sides, buffer};
 pub use builder::MAX_TESTS;
@@ -74,7 +75,8 @@ pub use config::{
 pub use content::{Amount, Content, FastPattern, MAX_CONTENT};
 pub use detector::{
     Anomaly, Detector, DetectorStats, Explained, FlowState, FoundBy, HeaderPart, Match, MatchedIn, Moment,
-    Onlooker, Program, ProgramRule, RuleCost, Seen, SharedState, Trial, TrialEnd, TrialFlow, Trials, Turn,
+    Onlooker, Program, ProgramOptions, ProgramRule, RuleCost, Seen, SharedState, Trial, TrialEnd, TrialFlow,
+    Trials, Turn,
 };
 pub use entropy::{Entropy, EntropyTest};
 pub use event::{EVENTS, EventOf, EventRow, event};
@@ -106,3 +108,4 @@ pub use state::{
 pub use text::{MAX_RULE_BYTES, NotRules, RuleText, rule_texts};
 pub use transform::{Base64, Base64Mode, Transform};
 pub use verify::{MAX_STEPS, Memory, Verdict, verify};
+pub use written::Written;

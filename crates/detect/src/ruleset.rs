@@ -404,7 +404,7 @@ pub fn option_texts(rule: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
 }
 
 /// The name of the next option, its value, and what follows it. A `;` with a `\` before it belongs to the value.
-fn next_option(text: Value<'_>) -> Result<(Value<'_>, Value<'_>, Value<'_>), Fault> {
+pub(crate) fn next_option(text: Value<'_>) -> Result<(Value<'_>, Value<'_>, Value<'_>), Fault> {
     let unended = || text.wrong("the option does not end with `;`");
     let name_end = text.bytes.iter().position(|byte| matches!(byte, b':' | b';')).ok_or_else(unended)?;
     let name = text.before(name_end).trimmed();

@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use weir_detect::{
     Action, ActionOrder, Anomaly, Detector, DetectorStats, EventOf, FlowState, Judging, Lists, Match,
-    MatchedIn, Midstream, Moment, Places, Program, Reading, Reputations, RuleFile, Ruleset, Scores, Seen,
-    SharedState, Sources, Turn, Variables, Verdicts,
+    MatchedIn, Midstream, Moment, Places, Program, ProgramOptions, Reading, Reputations, RuleFile, Ruleset,
+    Scores, Seen, SharedState, Sources, Turn, Variables, Verdicts,
 };
 use weir_proto::PROTOCOLS;
 use weir_wire::Direction::{self, Forward, Reverse};
@@ -86,7 +86,10 @@ impl Watch {
     }
 
     fn of(set: &Ruleset) -> Self {
-        let programs = [Program::new(set, &[]), Program::without_search(set, &[])];
+        let programs = [
+            Program::new(set, &[]),
+            Program::with(set, &[], ProgramOptions { searches: false, ..ProgramOptions::default() }),
+        ];
         Self {
             both: programs.map(|program| {
                 assert!(program.unread.is_empty(), "{:?}", program.unread);
@@ -235,7 +238,10 @@ impl Watch {
     /// Other rules are in force from now on.
     fn follow(&mut self, rules: &str) -> &mut Self {
         let set = set_of(rules);
-        let programs = [Program::new(&set, &[]), Program::without_search(&set, &[])];
+        let programs = [
+            Program::new(&set, &[]),
+            Program::with(&set, &[], ProgramOptions { searches: false, ..ProgramOptions::default() }),
+        ];
         for ((detector, _), program) in self.both.iter_mut().zip(programs) {
             detector.follow(Arc::new(program));
         }
@@ -1985,13 +1991,17 @@ fn actions_are_judged_in_the_order_that_is_given() {
     );
     let frame = tcp(flags::ACK).payload(b"x");
     let layers: Layers = decode(&build::packet(&frame, LinkType::ETHERNET));
-    let seen = Seen { data: &frame, layers: &layers };
+    let seen = seen(&frame, &layers);
     for (order, expected) in [
         ([Action::Pass, Action::Drop, Action::Reject, Action::Alert], vec![]),
         ([Action::Drop, Action::Pass, Action::Reject, Action::Alert], vec![2]),
         ([Action::Alert, Action::Drop, Action::Reject, Action::Pass], vec![3, 2]),
     ] {
-        let program = Arc::new(Program::in_order(&set, &[], ActionOrder::new(order)));
+        let program = Arc::new(Program::with(
+            &set,
+            &[],
+            ProgramOptions { actions: ActionOrder::new(order), ..ProgramOptions::default() },
+        ));
         let mut detector = Detector::new(Arc::clone(&program));
         let moment = Moment { packet: Some(seen), ..Watch::of(&set).moment };
         detector.packet(&mut FlowState::default(), &moment);

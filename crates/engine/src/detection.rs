@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use weir_detect::{
-    Action, Anomaly, Detector, EventOf, FlowState, Judging, Match, MatchedIn, Moment, Program, Seen, Verdicts,
+    Action, Anomaly, Detector, EventOf, FlowState, Judging, Match, MatchedIn, Moment, Onlooker, Program,
+    Seen, Verdicts,
 };
 use weir_flow::{FlowPacket, Rows};
 use weir_proto::{Alert, AlertPlace, AlertSide, AlertValue, Buffer, PROTOCOLS, Record, Value};
@@ -18,12 +19,13 @@ pub struct Rules {
     program: Arc<Program>,
     with_payload: bool,
     judging: Judging,
+    onlooker: Option<Onlooker>,
 }
 
 impl Rules {
     /// The rules of a program. Alerts have no payload.
     pub fn new(program: Program) -> Self {
-        Self { program: Arc::new(program), with_payload: false, judging: Judging::default() }
+        Self { program: Arc::new(program), with_payload: false, judging: Judging::default(), onlooker: None }
     }
 
     /// Whether alerts have the payload in which their rule matched, and the packet. Packets and the latest bytes of streams are
@@ -40,6 +42,11 @@ impl Rules {
     /// How flows are judged.
     pub fn judging(&self) -> &Judging {
         &self.judging
+    }
+
+    /// Lets someone look on while these rules are tried.
+    pub fn watched_by(self, onlooker: Onlooker) -> Self {
+        Self { onlooker: Some(onlooker), ..self }
     }
 
     /// The buffers that are looked at, and of the protocols that have some of these, those that alerts have.
@@ -218,6 +225,7 @@ impl Detection {
         let mut detector = Detector::new(Arc::clone(&rules.program));
         state.give_to(&mut detector);
         detector.judge_by(&rules.judging);
+        detector.watched_by(rules.onlooker.clone());
         Self {
             detector,
             flows: Rows::default(),
@@ -245,6 +253,7 @@ impl Detection {
     pub fn follow(&mut self, rules: &Rules) {
         self.detector.follow(Arc::clone(&rules.program));
         self.detector.judge_by(&rules.judging);
+        self.detector.watched_by(rules.onlooker.clone());
         self.with_payload = rules.with_payload;
         self.blocks = rules.blocks();
     }

@@ -21,7 +21,7 @@ pub use logs::LogOptions;
 pub use model::{Generate, HostPeriod, Report};
 pub use packets::PacketOptions;
 pub use pages::{Open, PORT, Pages, Serve};
-pub use rules::{RuleFiles, RuleOptions, RuleUpdate, RulesCommand};
+pub use rules::{RuleCaptures, RuleFiles, RuleOptions, RuleUpdate, RulesCommand};
 pub use run::{Checksum, RunOptions};
 pub use store::{Query, StoreCommand};
 pub use streams::{Streams, Talk};

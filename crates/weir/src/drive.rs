@@ -75,12 +75,14 @@ pub struct WholeRun<S> {
     pub sink: S,
     /// Counts of sessions.
     pub sessions: SessionCount,
+    /// The number of packets that were read.
+    pub packets: u64,
 }
 
 impl<S> WholeRun<S> {
     /// A run without results so far.
     pub fn new(sink: S) -> Self {
-        Self { sink, sessions: SessionCount::default() }
+        Self { sink, sessions: SessionCount::default(), packets: 0 }
     }
 }
 
@@ -93,6 +95,7 @@ impl<S: Sink> Destination for WholeRun<S> {
 
     fn interval(&mut self, snapshot: Snapshot, _: usize) {
         self.sessions.add(&snapshot.sessions);
+        self.packets += snapshot.ledger.caught;
     }
 
     fn boundary(&mut self, _: Boundary) {}

@@ -119,7 +119,7 @@ pub fn streams(options: &cli::Streams) -> Exit {
         });
     }
     let folder = Folder::new(&options.output, options.both, anonymiser);
-    let (exit, WholeRun { sink: mut folder, sessions }) = read(files, &plan, worker, folder, &signals);
+    let (exit, WholeRun { sink: mut folder, sessions, .. }) = read(files, &plan, worker, folder, &signals);
     folder.write_held();
     let exit = misfit.or(exit).or(match &folder.failure {
         Some(error) => complain(Exit::Output, error),

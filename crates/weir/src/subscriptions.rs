@@ -121,6 +121,16 @@ pub fn of_report() -> Vec<Subscription> {
     subscriptions
 }
 
+/// The subscription of a pass in which rules look at flows, and nothing else happens.
+pub fn of_rules() -> Vec<Subscription> {
+    numbered([rules()]).collect()
+}
+
+/// The subscription of rules.
+fn rules() -> SubscriptionSpec {
+    SubscriptionSpec::delivering("--rules", Level::Record, vec![FunctionCall::new("rules")])
+}
+
 /// Subscriptions of the live screen only.
 pub fn screen() -> Vec<Subscription> {
     built_in(["cast", "size", "ipproto"].map(|name| all(name, FunctionCall::new(name))))
@@ -194,8 +204,7 @@ pub fn of_options(
     let measure = FunctionCall::new("measure").with("sample", sample);
     let measure = SubscriptionSpec::delivering("--measure", Level::Flow, vec![measure]);
     add(options.logs.measure || sample > 0, measure);
-    let rules = SubscriptionSpec::delivering("--rules", Level::Record, vec![FunctionCall::new("rules")]);
-    add(has_rules, rules);
+    add(has_rules, rules());
     let is_read = is_read || !specs.is_empty();
     // The numbers of the others do not depend on the logs.
     specs.extend(logs);

@@ -190,6 +190,7 @@ fn a_run_has_the_alerts_of_rules_however_many_workers_read() {
     }
     assert!(!one.iter().any(|line| line.contains("never")));
     assert_eq!(one, alerts(rules, &["--workers", "3"]));
+    assert_eq!(one, alerts(rules, &["--no-prefilter"]));
     // Nothing depends on the order of rules.
     let mut turned: Vec<&str> = rules.lines().collect();
     turned.reverse();
@@ -296,6 +297,78 @@ fn a_rule_is_explained() {
     assert!(
         explain("10", &[]).text().contains("no rule has the sid 10") && explain("x", &[]).code == Some(1)
     );
+}
+
+#[test]
+fn a_rule_is_tried_on_a_capture() {
+    let folder = desk(
+        "alert http any any -> any any (msg:\"a request\"; flow:established,to_server; http.method; content:\"GET\"; \
+         http.uri; content:\"/nowhere\"; startswith; nocase; sid:1;)\n\
+         alert http any any -> any any (msg:\"any request\"; http.method; content:\"GET\"; sid:2;)\n\
+         alert udp any any -> any 9 (msg:\"discarded\"; content:\"x\"; sid:3;)\n\
+         alert tcp any any -> any any (msg:\"after a bit\"; flowbits:isset,seen; flags:S; sid:4;)\n\
+         alert tcp any any -> any any (msg:\"refused\"; lua:x.lua; sid:5;)\n",
+    );
+    let capture = sample();
+    let test = |sid: &str, more: &[&str]| {
+        let args = ["rules", "test", sid, capture.to_str().unwrap(), "-S", "local.rules"];
+        weir(folder.path(), &[&args[..], more].concat())
+    };
+    let ran = test("1", &[]);
+    assert_eq!((ran.code, &*ran.stderr), (Some(0), ""));
+    let text = ran.text();
+    assert!(text.starts_with("1:1:0  a request\nlocal.rules:1\n\ntcp "), "{text}");
+    let fails = "client: http.uri: `content:\"/nowhere\"; startswith; nocase` does not hold";
+    assert!(text.contains(fails) && !text.contains("alert"), "{text}");
+    let text = test("1:2", &[]).text();
+    assert!(text.contains(", client: alert\n"), "{text}");
+    let text = test("3", &[]).text();
+    assert!(text.contains("other ports than those of the header"), "{text}");
+    let text = test("4", &[]).text();
+    assert!(text.contains("`flowbits:isset,seen` does not hold"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&test("2", &["--json"]).text()).unwrap();
+    let trials = json["trials"].as_array().unwrap();
+    let alerts = trials.iter().filter(|trial| trial["end"] == "alert").count();
+    let in_log = alerts_of(&folder, &capture);
+    assert!(alerts > 0 && alerts == in_log, "{alerts} {in_log}");
+    let ran = test("5", &[]);
+    assert!(ran.code == Some(1) && ran.text().contains("scripts of the user"), "{}", ran.text());
+    let ran = test("6", &[]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("no rule has the sid 6"), "{}", ran.stderr);
+}
+
+/// Alerts of the rule with sid 2 in a log of a capture.
+fn alerts_of(folder: &tempfile::TempDir, capture: &Path) -> usize {
+    let ran =
+        weir(folder.path(), &[capture.to_str().unwrap(), "-S", "local.rules", "-o", "logs", "--log", "fast"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let log = std::fs::read_to_string(folder.path().join("logs/fast.log")).unwrap();
+    log.lines().filter(|line| line.contains("[1:2:")).count()
+}
+
+#[test]
+fn costs_of_rules_are_measured() {
+    let folder = desk(
+        "alert http any any -> any any (msg:\"any request\"; http.method; content:\"GET\"; sid:2;)\n\
+         alert http any any -> any any (msg:\"no request\"; http.method; content:\"GET\"; http.uri; content:\"|00|\"; sid:3;)\n\
+         alert http any any -> any any (msg:\"never found\"; http.method; content:\"NOT A METHOD\"; sid:4;)\n",
+    );
+    let capture = sample();
+    let args = ["rules", "profile", capture.to_str().unwrap(), "-S", "local.rules"];
+    let ran = weir(folder.path(), &args);
+    assert_eq!((ran.code, &*ran.stderr), (Some(0), ""));
+    assert!(ran.text().contains("any request") && !ran.text().contains("never found"), "{}", ran.text());
+    let ran = weir(folder.path(), &[&args[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&ran.text()).unwrap();
+    let rows = json["rules"].as_array().unwrap();
+    let row = |sid: u64| rows.iter().find(|row| row["sid"] == sid);
+    let any = row(2).unwrap();
+    assert_eq!(any["matched"].as_u64(), Some(alerts_of(&folder, &capture) as u64));
+    assert!(
+        any["found"].as_u64() >= any["verified"].as_u64() && any["verified"].as_u64() >= any["held"].as_u64()
+    );
+    assert_eq!(row(3).map(|row| row["matched"].clone()), Some(0.into()));
+    assert_eq!(row(4), None);
 }
 
 #[test]

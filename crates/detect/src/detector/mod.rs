@@ -27,7 +27,7 @@ pub use explained::{Explained, FoundBy};
 pub use flow_state::FlowState;
 pub use packet::Seen;
 pub use part::ProgramRule;
-pub use program::Program;
+pub use program::{Program, ProgramOptions};
 pub use shared_state::{SharedState, Turn};
 pub use trial::{HeaderPart, Onlooker, RuleCost, Trial, TrialEnd, TrialFlow, Trials};
 

@@ -52,8 +52,8 @@ pub struct Program {
     protocols: HashMap<&'static str, u8>,
     /// What the classes of rules mean.
     classes: Vec<Class>,
-    /// The order of actions that it was made with.
-    actions: ActionOrder,
+    /// How it was made.
+    options: ProgramOptions,
     /// What no other program has, by which it is recognised.
     itself: Arc<()>,
     /// The program whose place it takes.
@@ -111,13 +111,26 @@ fn order(rule: &Rule, priority: u8, actions: &ActionOrder) -> u128 {
 }
 
 /// How a program is made.
+#[derive(Clone, Copy, Debug)]
+pub struct ProgramOptions {
+    /// The order of actions.
+    pub actions: ActionOrder,
+    /// Whether literals are searched for. Otherwise each part of a rule is verified wherever its source is: this is slow, finds nothing
+    /// else, and shows that the search leaves nothing out.
+    pub searches: bool,
+}
+
+impl Default for ProgramOptions {
+    fn default() -> Self {
+        Self { actions: ActionOrder::default(), searches: true }
+    }
+}
+
+/// A program while it is made.
 struct Making<'p> {
-    /// Whether literals are searched for.
-    searches: bool,
+    options: ProgramOptions,
     /// The program that it follows.
     before: Option<&'p Program>,
-    /// The order of actions.
-    actions: ActionOrder,
 }
 
 /// What is gathered of rules, one after the other, before views are made of it.
@@ -146,13 +159,13 @@ impl Making<'_> {
             let known = known.get(&std::ptr::from_ref(rule)).copied();
             let order = match known.filter(|_| has_its_classes) {
                 Some((_, known)) => known.order,
-                None => order(rule, severity(rule, class_of(rule)), &self.actions),
+                None => order(rule, severity(rule, class_of(rule)), &self.options.actions),
             };
             (order, loaded, known)
         };
         let mut ordered: Vec<_> = set.rules.iter().map(with_order).collect();
         ordered.sort_by_key(|(order, ..)| *order);
-        let mut program = Program { classes: classes.to_vec(), actions: self.actions, ..Program::default() };
+        let mut program = Program { classes: classes.to_vec(), options: self.options, ..Program::default() };
         let mut gathered = Gathered::default();
         program.rules.reserve(ordered.len());
         for (order, loaded, known) in ordered {
@@ -210,7 +223,7 @@ impl Making<'_> {
                 None => {}
             }
             for source in &one.sources {
-                let protocol = prepared.protocol.filter(|_| self.searches);
+                let protocol = prepared.protocol.filter(|_| self.options.searches);
                 let kind = match (*source, protocol) {
                     (Source::Packets(class, side), None) => (class, side),
                     (Source::Streams(side), None) => (TCP, side),
@@ -264,7 +277,7 @@ impl Making<'_> {
             let known: Vec<Arc<Searched>> =
                 before.unwrap_or_default().iter().map(|view| Arc::clone(view.searched())).collect();
             let found_here = FoundHere { rules: &program.rules, parts: &program.parts, numbers: &parts };
-            let views = View::of(found_here, self.searches, &known);
+            let views = View::of(found_here, self.options.searches, &known);
             match protocol {
                 None => program.views.insert(source, views),
                 Some(protocol) => program.of_protocols.insert((source, protocol), views),
@@ -273,7 +286,7 @@ impl Making<'_> {
         for (kind, collected) in gathered.groups {
             let before = self.before.and_then(|before| before.groups(kind));
             let known = before.map(Groups::searched).unwrap_or_default();
-            program.groups.insert(kind, collected.groups(self.searches, known));
+            program.groups.insert(kind, collected.groups(self.options.searches, known));
         }
         program.buffers = program.buffers_of(&gathered.named);
         let protocols = program.buffers.iter().filter_map(|buffer| {
@@ -301,18 +314,18 @@ struct Follows {
 impl Program {
     /// Makes the program of rules. `classes` are what their classes mean.
     pub fn new(set: &Ruleset, classes: &[Class]) -> Self {
-        Self::in_order(set, classes, ActionOrder::default())
+        Self::with(set, classes, ProgramOptions::default())
     }
 
     /// Makes the program of rules that takes the place of another one. It equals that of [`Program::new`], and costs less: what
-    /// rules have that both programs share, and literals that have not changed, are not prepared again.
+    /// rules have that both programs share, and literals that have not changed, are not prepared again. It searches if that one does.
     pub fn following(before: &Self, set: &Ruleset, classes: &[Class]) -> Self {
-        Making { searches: true, before: Some(before), actions: before.actions }.program(set, classes)
+        Making { options: before.options, before: Some(before) }.program(set, classes)
     }
 
-    /// As [`Program::new`], with another order of actions, which the programs that follow it have too.
-    pub fn in_order(set: &Ruleset, classes: &[Class], actions: ActionOrder) -> Self {
-        Making { searches: true, before: None, actions }.program(set, classes)
+    /// As [`Program::new`], made in another way, which the programs that follow it have too.
+    pub fn with(set: &Ruleset, classes: &[Class], options: ProgramOptions) -> Self {
+        Making { options, before: None }.program(set, classes)
     }
 
     /// Its rules with their numbers, by their addresses.
@@ -343,12 +356,6 @@ impl Program {
         }
         self.thresholds = lines.to_vec();
         self
-    }
-
-    /// Makes a program that finds what that of [`Program::new`] finds, and searches for no literal: each part is verified wherever
-    /// its source is. It is slow, and shows that the search leaves nothing out.
-    pub fn without_search(set: &Ruleset, classes: &[Class]) -> Self {
-        Making { searches: false, before: None, actions: ActionOrder::default() }.program(set, classes)
     }
 
     /// Whether a part has tests of any of these buffers of parsers.

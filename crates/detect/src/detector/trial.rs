@@ -1,7 +1,6 @@
 //! Trials of rules: how each ended and what it cost, for those who write rules. A run that does not ask for it keeps none.
 
 use super::{MatchedIn, Moment, Program, fits};
-use crate::header::Way;
 use crate::rule::Rule;
 use foldhash::HashSet;
 use std::net::IpAddr;
@@ -11,7 +10,7 @@ use weir_wire::{Direction, Time};
 /// How a trial of a part of a rule ended: what failed first. Positions are those of the lists of [`Rule`].
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum TrialEnd {
-    /// The header or the side of the rule is not that of the flow.
+    /// The header of the rule is not that of the flow.
     Header(HeaderPart),
     /// The flow does not have the protocol of the rule, or not yet.
     Protocol,
@@ -70,8 +69,6 @@ impl TrialEnd {
 /// A part of a header.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum HeaderPart {
-    /// The side that sends: `flow:to_server`, `flow:to_client`.
-    Side,
     /// The protocol of IP.
     Protocol,
     /// The addresses.
@@ -102,7 +99,7 @@ pub struct Trial {
     pub side: Direction,
     /// The time.
     pub time: Time,
-    /// The number of the packet that was read, from 0; `None` at the end of a flow.
+    /// The number of the packet that was read, from 1; `None` at the end of a flow.
     pub packet: Option<u32>,
     /// The number of the transaction, if one was looked at.
     pub transaction: Option<u64>,
@@ -128,7 +125,8 @@ pub struct RuleCost {
 }
 
 impl RuleCost {
-    fn add(&mut self, other: &Self) {
+    /// Adds another one.
+    pub fn add(&mut self, other: &Self) {
         self.found += other.found;
         self.verified += other.verified;
         self.held += other.held;
@@ -147,7 +145,9 @@ pub struct Trials {
     pub trials: Vec<Trial>,
     /// Trials that had no room.
     pub not_kept: u64,
-    headers: HashSet<(TrialFlow, Direction)>,
+    /// The flows that the header of the rule fits, from either side.
+    pub fitting: HashSet<TrialFlow>,
+    others: HashSet<TrialFlow>,
 }
 
 /// Reads a monotonic clock, in nanoseconds.
@@ -233,19 +233,23 @@ impl Watching {
         }
     }
 
-    /// Keeps for each side of a flow why the header of the rule is not the flow's.
+    /// Keeps for each flow why the header of the rule is not the flow's.
     pub fn explain_header(&self, program: &Program, moment: &Moment<'_>, packet: Option<u32>) {
         let Some(Onlooker::Of(number, trials)) = &self.onlooker else { return };
         let Some(known) = program.rules.get(*number as usize) else { return };
         let flow = flow_of(moment);
         let mut trials = lock(trials);
-        if trials.headers.len() >= MAX_KEPT || !trials.headers.insert((flow, moment.direction)) {
+        let flows = trials.fitting.len() + trials.others.len();
+        if flows >= MAX_KEPT || trials.fitting.contains(&flow) || trials.others.contains(&flow) {
             return;
         }
+        let other = Moment { direction: moment.direction.opposite(), ..*moment };
         let mut parts = program.parts.iter().filter(|part| part.rule == *number);
-        if parts.any(|part| fits(program, part, moment)) {
+        if parts.any(|part| fits(program, part, moment) || fits(program, part, &other)) {
+            trials.fitting.insert(flow);
             return;
         }
+        trials.others.insert(flow);
         let end = TrialEnd::Header(what_differs(known.rule(), moment));
         trials.trials.push(Trial {
             flow,
@@ -294,13 +298,8 @@ pub(super) fn flow_of(moment: &Moment<'_>) -> TrialFlow {
 
 /// What of a header, which is not that of a flow, differs first.
 fn what_differs(rule: &Rule, moment: &Moment<'_>) -> HeaderPart {
-    use super::{is_header_of, is_ip_proto_of};
-    if !is_ip_proto_of(rule, moment) {
+    if !super::is_ip_proto_of(rule, moment) {
         return HeaderPart::Protocol;
-    }
-    let other = Moment { direction: moment.direction.opposite(), ..*moment };
-    if is_header_of(rule, moment) || is_header_of(rule, &other) && rule.header.way == Way::Forward {
-        return HeaderPart::Side;
     }
     let (from, to) = (moment.sender().0, moment.receiver().0);
     let goes = |from, to| rule.header.source.addresses.has(from) && rule.header.destination.addresses.has(to);

@@ -1,10 +1,11 @@
 //! Rules: `weir rules`.
 
+use super::run::Checksum;
 use super::values::bytes;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// Check rules of Suricata and Snort, count what they ask for, explain one, merge them into one file, or list what they may say.
+/// Check rules of Suricata and Snort, count what they ask for, explain one or try it on captures, measure what they cost, merge them into one file, or list what they may say.
 #[derive(Debug, Subcommand)]
 pub enum RulesCommand {
     /// Read rule files and name each rule that is refused, with its place and reason; exit code 1 if there is one.
@@ -18,6 +19,15 @@ pub enum RulesCommand {
         #[command(flatten)]
         files: RuleFiles,
     },
+    /// Try one rule on captures, and say for each packet, stream and transaction what of the rule failed first.
+    Test {
+        /// The sid of the rule, or its gid and sid: 1:2019401.
+        sid: String,
+        #[command(flatten)]
+        captures: RuleCaptures,
+    },
+    /// Measure what each rule costs on captures.
+    Profile(RuleCaptures),
     /// Merge rules of files, directories and archives into one file, as suricata-update does, and print what has changed.
     Update(RuleUpdate),
     /// List all keywords of rules, with their values and help.
@@ -82,6 +92,25 @@ pub struct RuleOptions {
     /// Read the countries of addresses for `geoip` from a database in the MaxMind DB format.
     #[arg(long, value_name = "FILE", requires = "rules", help_heading = "Rules", hide_short_help = true)]
     pub rule_geoip: Option<PathBuf>,
+    /// Verify each rule wherever its buffers are, and search for no literal: slow, with equal alerts.
+    #[arg(long, requires = "rules", help_heading = "Rules", hide_short_help = true)]
+    pub no_prefilter: bool,
+}
+
+/// Captures that rules look at.
+#[derive(Debug, Args)]
+pub struct RuleCaptures {
+    /// Capture files or directories, `-` for standard input.
+    #[arg(required = true, value_name = "CAPTURE")]
+    pub captures: Vec<PathBuf>,
+    #[command(flatten)]
+    pub rules: RuleOptions,
+    /// Verify checksums, as in a run.
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = Checksum::Auto)]
+    pub checksum: Checksum,
+    /// Print a JSON object.
+    #[arg(short, long)]
+    pub json: bool,
 }
 
 /// Rule files, and how they are read.

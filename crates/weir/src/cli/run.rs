@@ -10,6 +10,7 @@ use super::times::TimeOptions;
 use super::values::{inflated, interval, size};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+use weir_engine::ChecksumMode;
 
 /// The options of a run.
 #[derive(Debug, Args)]
@@ -204,6 +205,16 @@ pub struct RunOptions {
     /// Show times in this zone (e.g. Europe/Berlin).
     #[arg(long, value_name = "ZONE", help_heading = "Display", hide_short_help = true)]
     pub tz: Option<String>,
+}
+
+impl From<Checksum> for ChecksumMode {
+    fn from(mode: Checksum) -> Self {
+        match mode {
+            Checksum::Auto => Self::Auto,
+            Checksum::On => Self::On,
+            Checksum::Off => Self::Off,
+        }
+    }
 }
 
 /// Verification of checksums.

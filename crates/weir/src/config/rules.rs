@@ -48,6 +48,7 @@ impl RuleSettings {
             rule_categories: self.categories.value.clone(),
             rule_reputation: self.reputation.value.clone(),
             rule_geoip: self.geoip.value.clone(),
+            no_prefilter: given.no_prefilter,
         }
     }
 }

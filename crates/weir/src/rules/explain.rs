@@ -1,8 +1,7 @@
 //! `weir rules explain`: what a rule says, how it is found, and why it is not in force.
 
-use super::Outcome;
-use super::check::{refusal, unread};
 use super::files::Read;
+use super::{Outcome, number, why_not_in_force};
 use crate::exit::Exit;
 use serde_json::{Value, json};
 use weir_detect::{Explained, Origin, ProgramRule, keyword, option_texts, rule_texts};
@@ -24,9 +23,7 @@ pub fn explain(read: &Read, wanted: &str, as_json: bool) -> Outcome {
         };
         return Outcome { text, exit: Exit::Good };
     }
-    let refused = read.set.refusals.iter().filter(|refusal| refusal.sid == Some(sid)).map(refusal);
-    let unread = read.program.unread.iter().filter(|(loaded, _)| loaded.rule.sid == sid).map(unread);
-    let reasons: String = refused.chain(unread).collect();
+    let reasons = why_not_in_force(read, sid);
     match reasons.is_empty() {
         true => said(
             format!("no rule has the sid {sid}; rules that a `#` switches off are read with --all"),
@@ -38,14 +35,6 @@ pub fn explain(read: &Read, wanted: &str, as_json: bool) -> Outcome {
 
 fn said(text: String, exit: Exit) -> Outcome {
     Outcome { text: format!("{text}\n"), exit }
-}
-
-/// The gid, if there is one, and the sid of a text.
-fn number(text: &str) -> Option<(Option<u32>, u32)> {
-    match text.split_once(':') {
-        Some((gid, sid)) => Some((Some(gid.parse().ok()?), sid.parse().ok()?)),
-        None => Some((None, text.parse().ok()?)),
-    }
 }
 
 /// The header of a rule and its options, as the text of its file has them.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_detect::{
-    ActionOrder, Class, Config, FileAgain, Judging, KnownRules, Lists, Places, Program, Reading, RuleFile,
+    Class, Config, FileAgain, Judging, KnownRules, Lists, Places, Program, ProgramOptions, Reading, RuleFile,
     Ruleset, Scores, Sources, ThresholdLine, Variables,
 };
 use weir_output::figures::{count, counted};
@@ -30,6 +30,8 @@ pub struct Read {
     pub classes: Vec<(String, Config<Class>)>,
     /// The thresholds of the user, with the name of their file.
     pub thresholds: Option<(String, Config<ThresholdLine>)>,
+    /// What the rules name.
+    pub(super) beside: Beside,
 }
 
 /// Which files are read, and how.
@@ -44,8 +46,8 @@ pub struct Wanted<'o> {
     pub addresses: AddressFiles<'o>,
     /// Whether rules that are switched off are read, too.
     pub with_switched_off: bool,
-    /// The order of actions.
-    pub actions: ActionOrder,
+    /// How the program is made.
+    pub program: ProgramOptions,
 }
 
 impl<'o> Wanted<'o> {
@@ -61,7 +63,7 @@ impl<'o> Wanted<'o> {
                 geoip: options.rule_geoip.as_deref(),
             },
             with_switched_off: false,
-            actions: judging.order,
+            program: ProgramOptions { actions: judging.order, searches: !options.no_prefilter },
         }
     }
 }
@@ -252,10 +254,10 @@ pub fn read_again(
     let lines = thresholds.as_ref().map_or(&[][..], |(_, config)| &config.rows);
     let program = match before {
         Some(before) => Program::following(before, &set, &known),
-        None => Program::in_order(&set, &known, wanted.actions),
+        None => Program::with(&set, &known, wanted.program),
     };
     let program = program.with_thresholds(lines);
-    Ok(Read { files: files.len(), set, program, classes, thresholds })
+    Ok(Read { files: files.len(), set, program, classes, thresholds, beside })
 }
 
 /// The directory of a file.
@@ -312,7 +314,7 @@ mod tests {
             thresholds: None,
             addresses: AddressFiles::default(),
             with_switched_off: false,
-            actions: ActionOrder::default(),
+            program: ProgramOptions::default(),
         };
         let mut known = KnownFiles::default();
         assert_eq!(read_again(&wanted, None, &mut known).unwrap().set.rules.len(), 1);

@@ -1,4 +1,4 @@
-//! `weir rules`: what is known of rule files without a packet.
+//! `weir rules`: what is known of rule files, and what rules do on captures.
 
 mod addresses;
 mod check;
@@ -7,8 +7,12 @@ mod files;
 mod follow;
 mod keywords;
 mod of_run;
+mod pass;
+mod profile;
 mod stats;
 mod suricata;
+mod test;
+mod tried;
 mod update;
 
 pub use files::KnownFiles;
@@ -18,7 +22,7 @@ pub use of_run::{OfRun, of_run};
 use crate::cli::{RuleFiles, RulesCommand};
 use crate::exit::{Exit, complain, print};
 use addresses::AddressFiles;
-use weir_detect::ActionOrder;
+use weir_detect::ProgramOptions;
 
 /// Runs the command.
 pub fn rules(command: &RulesCommand) -> Exit {
@@ -28,6 +32,8 @@ pub fn rules(command: &RulesCommand) -> Exit {
         RulesCommand::Explain { sid, files } => {
             with_set(files, |read, as_json| explain::explain(read, sid, as_json))
         }
+        RulesCommand::Test { sid, captures } => said(test::test(sid, captures)),
+        RulesCommand::Profile(captures) => said(profile::profile(captures)),
         RulesCommand::Update(options) => update::update(options),
         RulesCommand::Keywords { json } => print(&keywords::keywords(*json)),
     }
@@ -37,6 +43,29 @@ pub fn rules(command: &RulesCommand) -> Exit {
 struct Outcome {
     text: String,
     exit: Exit,
+}
+
+/// Prints the result.
+fn said(result: Result<Outcome, (Exit, String)>) -> Exit {
+    match result {
+        Ok(outcome) => print(&outcome.text).or(outcome.exit),
+        Err((exit, reason)) => complain(exit, reason),
+    }
+}
+
+/// The gid, if there is one, and the sid of a rule: `2019401` or `1:2019401`.
+fn number(text: &str) -> Option<(Option<u32>, u32)> {
+    match text.split_once(':') {
+        Some((gid, sid)) => Some((Some(gid.parse().ok()?), sid.parse().ok()?)),
+        None => Some((None, text.parse().ok()?)),
+    }
+}
+
+/// Why a rule with this sid is not in force; empty if no rule has it.
+fn why_not_in_force(read: &files::Read, sid: u32) -> String {
+    let refused = read.set.refusals.iter().filter(|refusal| refusal.sid == Some(sid)).map(check::refusal);
+    let unread = read.program.unread.iter().filter(|(loaded, _)| loaded.rule.sid == sid).map(check::unread);
+    refused.chain(unread).collect()
 }
 
 /// Reads the files and answers.
@@ -51,7 +80,7 @@ fn with_set(options: &RuleFiles, answer: impl Fn(&files::Read, bool) -> Outcome)
             geoip: options.rule_geoip.as_deref(),
         },
         with_switched_off: options.all,
-        actions: ActionOrder::default(),
+        program: ProgramOptions::default(),
     };
     match files::read(&wanted) {
         Ok(read) => {

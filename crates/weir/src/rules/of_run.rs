@@ -1,6 +1,6 @@
 //! The rules that look at the flows of a run.
 
-use super::files::{self, KnownFiles, Wanted};
+use super::files::{self, KnownFiles, Read, Wanted};
 use super::suricata::{Beyond, Suricata};
 use crate::cli::RuleOptions;
 use crate::exit::Exit;
@@ -30,6 +30,28 @@ pub fn of_run(options: &RuleOptions) -> Result<OfRun, (Exit, String)> {
     if options.rules.is_empty() {
         return Ok(OfRun { options: options.clone(), ..OfRun::default() });
     }
+    let mut known = KnownFiles::default();
+    let ReadOfRun { read, options, judging, beyond, note } = read(options, &mut known)?;
+    let notes = note.into_iter().chain(read.note()).collect();
+    Ok(OfRun { rules: Some(rules(read.program, &options, &judging)), options, beyond, notes, known })
+}
+
+/// The rules of options, and what these say.
+pub(super) struct ReadOfRun {
+    pub read: Read,
+    /// As in [`OfRun`].
+    pub options: RuleOptions,
+    pub judging: Judging,
+    pub beyond: Beyond,
+    /// A sentence about keys of a configuration without effect.
+    pub note: Option<String>,
+}
+
+/// Reads the rules of options.
+///
+/// # Errors
+/// As [`of_run`].
+pub(super) fn read(options: &RuleOptions, known: &mut KnownFiles) -> Result<ReadOfRun, (Exit, String)> {
     let Suricata { variables, thresholds, judging, beyond, note } = Suricata::of(options)?;
     let options = RuleOptions {
         // The last one counts.
@@ -37,10 +59,8 @@ pub fn of_run(options: &RuleOptions) -> Result<OfRun, (Exit, String)> {
         threshold_config: options.threshold_config.clone().or(thresholds),
         ..options.clone()
     };
-    let mut known = KnownFiles::default();
-    let read = files::read_again(&Wanted::of_run(&options, &judging), None, &mut known)?;
-    let notes = note.into_iter().chain(read.note()).collect();
-    Ok(OfRun { rules: Some(rules(read.program, &options, &judging)), options, beyond, notes, known })
+    let read = files::read_again(&Wanted::of_run(&options, &judging), None, known)?;
+    Ok(ReadOfRun { read, options, judging, beyond, note })
 }
 
 /// The rules of a program, as the options of a run want them.

@@ -242,11 +242,10 @@ impl Request {
             workers,
             limit,
             times,
-            checksum: match options.checksum {
-                _ if options.ignore_checksums => ChecksumMode::Off,
-                Checksum::Auto => beyond.checksum.unwrap_or(ChecksumMode::Auto),
-                Checksum::On => ChecksumMode::On,
-                Checksum::Off => ChecksumMode::Off,
+            checksum: match (options.ignore_checksums, options.checksum) {
+                (true, _) => ChecksumMode::Off,
+                (false, Checksum::Auto) => beyond.checksum.unwrap_or(ChecksumMode::Auto),
+                (false, mode) => mode.into(),
             },
             vlan: options.vlan || beyond.vlan.unwrap_or(false),
             urgent_apart: beyond.urgent_apart.unwrap_or(false),
