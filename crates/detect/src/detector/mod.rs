@@ -6,6 +6,7 @@
 mod about;
 mod events;
 mod explained;
+mod fitting;
 mod flow_state;
 mod groups;
 mod handle;
@@ -32,24 +33,21 @@ pub use shared_state::{SharedState, Turn};
 pub use trial::{HeaderPart, Onlooker, RuleCost, Trial, TrialEnd, TrialFlow, Trials};
 
 use crate::buffer::Origin;
-use crate::condition::{Condition, OfSide, ProtocolOf};
 use crate::event::EventOf;
-use crate::header::{Action, Endpoint, Way};
+use crate::header::Action;
 use crate::judging::{Judging, Midstream};
-use crate::numbers::NumberTest;
-use crate::protocol::Selects;
-use crate::rule::{BufferTests, Rule, Test};
+use crate::rule::{BufferTests, Test};
 use crate::transform::Transform;
 use crate::verify::{Memory, Verdict, verify};
 use about::{About, is_firm};
-use events::is_event;
+use fitting::{condition_fails, fits, matches_once, matches_once_in_streams};
 use flow_state::{
     AT_END_OF_FILE, Candidate, DATA_OF_FILE, END_OF_FILE, KIND_OF_FILE, Messages, OF_FILE, Tried, Window, at,
 };
 use groups::{Group, Met};
 use limits::{Judged, has_counts, is_limited};
 use part::Part;
-use prepared::{Source, class_of, direction, sources};
+use prepared::{Source, class_of, sources};
 use program::{BYTE_ORDER, DATA_OF_CALL};
 use renumbering::Renumbering;
 use std::collections::VecDeque;
@@ -401,7 +399,7 @@ impl Detector {
         self.watching.keep(rule, || Trial { flow: flow(), side, time, packet, transaction, looked_at, end });
     }
 
-    /// Whether tests of a rule hold for a packet. `tests` are their positions in [`Rule::buffers`].
+    /// Whether tests of a rule hold for a packet. `tests` are their positions in [`Rule::buffers`](crate::Rule::buffers).
     fn packet_holds(&mut self, rule: &ProgramRule, tests: &[u16], seen: &Seen<'_>) -> bool {
         self.memory.begin(rule.rule().variables.len());
         tests_of(rule, tests).all(|(at, of)| {
@@ -955,37 +953,7 @@ fn find(
     }
 }
 
-/// Whether a rule matches once for a side of a flow: its packets and its streams are both looked at, and have equal bytes.
-fn matches_once_in_streams(rule: &ProgramRule, moment: &Moment<'_>) -> bool {
-    rule.is_alternative && moment.ip_proto == 6
-}
-
-/// Whether the side and the header of a part's rule allow it to match: they do not change while a flow lasts.
-fn fits(program: &Program, part: &Part, moment: &Moment<'_>) -> bool {
-    let Some(known) = program.rules.get(part.rule as usize) else { return false };
-    let rule = known.rule();
-    match rule.flow.side {
-        Some(side) => direction(side) == moment.direction && is_header_of(rule, moment),
-        // A rule with parts of both sides has its header from the client to the server or the other way.
-        None if known.parts > 1 && !known.is_alternative => {
-            let other = Moment { direction: moment.direction.opposite(), ..*moment };
-            is_header_of(rule, moment) || is_header_of(rule, &other)
-        }
-        None => is_header_of(rule, moment),
-    }
-}
-
-/// Whether a rule matches once for a side of a flow: it asks nothing of single packets, and its header is about addresses or an
-/// application.
-fn matches_once(rule: &Rule) -> bool {
-    let is_wide = matches!(rule.header.protocol.selects, Selects::Ip { .. } | Selects::Application(_));
-    let of_flow = |condition: &Condition| {
-        matches!(condition, Condition::AppProtocol { .. } | Condition::Place(_) | Condition::Reputation(_))
-    };
-    is_wide && rule.buffers.is_empty() && rule.conditions.iter().all(of_flow)
-}
-
-/// Tests of a rule by their positions in [`Rule::buffers`], each with its own.
+/// Tests of a rule by their positions in [`Rule::buffers`](crate::Rule::buffers), each with its own.
 fn tests_of<'p>(rule: &'p ProgramRule, tests: &'p [u16]) -> impl Iterator<Item = (u16, &'p BufferTests)> {
     let of = |at: &u16| Some((*at, rule.rule().buffers.get(usize::from(*at))?));
     tests.iter().filter_map(of)
@@ -1004,107 +972,4 @@ fn is_encrypted(moment: &Moment<'_>) -> bool {
         protocol.is_some_and(|protocol| ["tls", "ssh"].contains(&protocol.name))
     };
     moment.protocols.iter().any(encrypts)
-}
-
-/// Whether the header of a rule covers the protocol of IP.
-fn is_ip_proto_of(rule: &Rule, moment: &Moment<'_>) -> bool {
-    let is_v4 = moment.initiator.0.is_ipv4();
-    match rule.header.protocol.selects {
-        Selects::Everything => true,
-        Selects::Ip { v4, v6 } => {
-            if is_v4 {
-                v4
-            } else {
-                v6
-            }
-        }
-        Selects::Tcp { .. } => moment.ip_proto == 6,
-        Selects::Udp => moment.ip_proto == 17,
-        Selects::Sctp => moment.ip_proto == 132,
-        Selects::Icmp { v4, v6 } => match moment.ip_proto {
-            1 => v4,
-            58 => v6,
-            _ => false,
-        },
-        Selects::Application(_) => true,
-    }
-}
-
-/// Whether the header of a rule covers the sender and the receiver, and the protocol of IP.
-fn is_header_of(rule: &Rule, moment: &Moment<'_>) -> bool {
-    let has_ports = matches!(moment.ip_proto, 6 | 17 | 132);
-    let is_in = |end: &Endpoint, (address, port): (IpAddr, u16)| {
-        end.addresses.has(address) && (!has_ports || end.ports.has(port))
-    };
-    let goes = |from, to| is_in(&rule.header.source, from) && is_in(&rule.header.destination, to);
-    let (from, to) = (moment.sender(), moment.receiver());
-    is_ip_proto_of(rule, moment)
-        && match rule.header.way {
-            Way::Forward => goes(from, to),
-            Way::Both => goes(from, to) || goes(to, from),
-            Way::Transaction => goes(moment.initiator, moment.responder),
-        }
-}
-
-/// The first condition of a rule on packets and flows that does not hold.
-fn condition_fails(known: &ProgramRule, state: &FlowState, moment: &Moment<'_>) -> Option<TrialEnd> {
-    let rule = known.rule();
-    let condition = rule.conditions.iter().position(|condition| !condition_holds(condition, state, moment));
-    let bits = || known.bits.iter().position(|bits| !state.bits_hold(std::slice::from_ref(bits)));
-    let ints = || rule.flow_ints.iter().position(|int| !state.ints_hold(std::slice::from_ref(int)));
-    let is_reassembled = moment.packet.is_some_and(|seen| seen.is_reassembled());
-    let other = rule.flow.is_reassembled.is_some_and(|is| is != is_reassembled);
-    condition
-        .map(|at| TrialEnd::Condition(at as u16))
-        .or_else(|| other.then_some(TrialEnd::Fragments))
-        .or_else(|| bits().map(|at| TrialEnd::FlowBits(at as u16)))
-        .or_else(|| ints().map(|at| TrialEnd::FlowInts(at as u16)))
-}
-
-fn condition_holds(condition: &Condition, state: &FlowState, moment: &Moment<'_>) -> bool {
-    if let Some(seen) = &moment.packet
-        && let Some(holds) = seen.holds(condition)
-    {
-        return holds;
-    }
-    let [client, server] = state.sent;
-    match condition {
-        // A rule with an event has a part that holds when it comes.
-        condition if is_event(condition) => true,
-        Condition::Place(test) => test.passes(moment.sender().0, moment.receiver().0),
-        Condition::Reputation(test) => test.passes(moment.sender().0, moment.receiver().0),
-        Condition::FlowAge(test) => test.passes(moment.time.since(moment.first) / 1_000_000_000),
-        Condition::FlowPackets(side, test) => of_side(*side, *test, client.packets, server.packets),
-        Condition::FlowBytes(side, test) => of_side(*side, *test, client.bytes, server.bytes),
-        Condition::StreamSize(side, test) => {
-            let [client, server] = state.sizes();
-            moment.ip_proto == 6 && of_side(*side, *test, client, server)
-        }
-        Condition::AppProtocol { name, is_negated, of } => {
-            let name_of = |place: &u8| {
-                usize::from(*place)
-                    .checked_sub(1)
-                    .and_then(|at| PROTOCOLS.get(at))
-                    .map(|protocol| protocol.name)
-            };
-            let mut names = moment.protocols.iter().filter_map(name_of);
-            let is = match (name, of) {
-                (None, _) => names.next().is_none(),
-                (Some(name), ProtocolOf::Original) => names.next() == Some(&**name),
-                (Some(name), ProtocolOf::Last) => names.next_back() == Some(&**name),
-                (Some(name), _) => names.any(|known| *known == **name),
-            };
-            is != *is_negated
-        }
-        _ => false,
-    }
-}
-
-fn of_side(side: OfSide, test: NumberTest, client: u64, server: u64) -> bool {
-    match side {
-        OfSide::Client => test.passes(client),
-        OfSide::Server => test.passes(server),
-        OfSide::Either => test.passes(client) || test.passes(server),
-        OfSide::Both => test.passes(client) && test.passes(server),
-    }
 }

@@ -1,6 +1,7 @@
 //! Trials of rules: how each ended and what it cost, for those who write rules. A run that does not ask for it keeps none.
 
-use super::{MatchedIn, Moment, Program, fits};
+use super::fitting::{fits, is_ip_proto_of};
+use super::{MatchedIn, Moment, Program};
 use crate::rule::Rule;
 use foldhash::HashSet;
 use std::net::IpAddr;
@@ -298,7 +299,7 @@ pub(super) fn flow_of(moment: &Moment<'_>) -> TrialFlow {
 
 /// What of a header, which is not that of a flow, differs first.
 fn what_differs(rule: &Rule, moment: &Moment<'_>) -> HeaderPart {
-    if !super::is_ip_proto_of(rule, moment) {
+    if !is_ip_proto_of(rule, moment) {
         return HeaderPart::Protocol;
     }
     let (from, to) = (moment.sender().0, moment.receiver().0);

@@ -1,7 +1,8 @@
 //! What becomes of the verdicts of rules, and what of a flow is looked at.
 
+use super::fitting::matches_once;
 use super::flow_state::FlowState;
-use super::{Detector, MatchedIn, Moment, matches_once};
+use super::{Detector, MatchedIn, Moment};
 use crate::header::Action;
 use crate::judging::{Judging, Midstream};
 use crate::rule::Rule;
