@@ -1,5 +1,6 @@
 //! Rules over the flows of a worker: the state of each flow, and the way from matches to records of alerts.
 
+use crate::flow_fields::tunnel as tunnel_word;
 use crate::{FlowIdentity, RuleState};
 use std::net::IpAddr;
 use std::ops::Range;
@@ -9,9 +10,10 @@ use weir_detect::{
     Seen, Verdicts,
 };
 use weir_flow::{FlowPacket, Rows};
-use weir_proto::{Alert, AlertPlace, AlertSide, AlertValue, Buffer, PROTOCOLS, Record, Value};
+use weir_proto::{Alert, AlertPlace, AlertSide, AlertTunnel, AlertValue, Buffer, PROTOCOLS, Record, Value};
+use weir_wire::header::{Header, Ipv4, Ipv6};
 use weir_wire::stream::Chunk;
-use weir_wire::{Direction, LinkType, Time};
+use weir_wire::{Direction, Layers, LinkType, MAX_TUNNELS, Network, Time, Tunnel, decapsulate, decode};
 
 /// Rules of a run, in the form in which flows are looked at. Plans with this value have equal rules.
 #[derive(Clone, Debug)]
@@ -90,6 +92,8 @@ struct Watched {
     sides: [AlertSide; 2],
     /// The latest bytes of their streams, if alerts have payload.
     latest: [Latest; 2],
+    /// The tunnels that carry their packets, by the first of them.
+    tunnels: [Option<AlertTunnel>; 2],
     /// Bytes of memory accounted to it.
     held: usize,
 }
@@ -312,6 +316,13 @@ impl Detection {
         let side = of_side(seen.direction, initiator, responder);
         side.packets += 1;
         side.bytes += u64::from(seen.packet.wire_len);
+        if seen.layers.within != 0 {
+            let [initiator, responder] = &mut watched.tunnels;
+            let side = of_side(seen.direction, initiator, responder);
+            if side.is_none() {
+                *side = tunnel(seen);
+            }
+        }
     }
 
     /// Takes note that the packet was read: what is found from now on is found at the end of a flow.
@@ -412,6 +423,10 @@ impl Detection {
                     buffers: known.as_deref().unwrap_or_default(),
                     at_end: !self.packet.is_there,
                     sides: watched.map(|watched| watched.sides).unwrap_or_default(),
+                    tunnel: watched.and_then(|watched| {
+                        let [initiator, responder] = &watched.tunnels;
+                        *of_side(found.direction, initiator, responder)
+                    }),
                     payload: match is_of_stream {
                         true => last(&of_side(found.direction, initiator, responder).0),
                         false if with_packet => self.packet.payload(),
@@ -432,6 +447,37 @@ impl Detection {
 }
 
 const TCP: u8 = 6;
+
+/// The tunnel that carries the level of a packet that is looked at.
+fn carrier(seen: &FlowPacket<'_>, outermost: Layers) -> Option<Tunnel> {
+    let mut level = outermost;
+    for _ in 0..MAX_TUNNELS {
+        let inner = decapsulate(seen.packet, &level)?;
+        if inner.network == seen.layers.network {
+            return Some(level.tunnel);
+        }
+        level = inner;
+    }
+    None
+}
+
+/// The tunnel of a packet of a flow within one.
+fn tunnel(seen: &FlowPacket<'_>) -> Option<AlertTunnel> {
+    let outermost = decode(seen.packet);
+    let data = seen.packet.data.get(outermost.network as usize..)?;
+    let (source, destination): (IpAddr, IpAddr) = match outermost.network_kind {
+        Network::Ipv4 => Ipv4::parse(data).map(|(ip, _)| (ip.src.into(), ip.dst.into()))?,
+        Network::Ipv6 => Ipv6::parse(data).map(|(ip, _)| (ip.src.into(), ip.dst.into()))?,
+        _ => return None,
+    };
+    let [from, to] = outermost.ports;
+    Some(AlertTunnel {
+        kind: tunnel_word(carrier(seen, outermost)?)?,
+        source: (source, from),
+        destination: (destination, to),
+        ip_proto: outermost.ip_proto,
+    })
+}
 
 /// The anomaly of a record of the table, and the side that it is of.
 fn anomaly<'r>(record: &'r Record<'_>) -> Option<(Direction, Anomaly<'r>)> {
@@ -500,6 +546,7 @@ fn rule_and_match<'r>(rule: &'r weir_detect::ProgramRule, found: &Match, blocks:
         },
         at_end: false,
         sides: [AlertSide::default(); 2],
+        tunnel: None,
         payload: b"",
         packet: None,
     }

@@ -25,7 +25,13 @@ impl Sink for Got {
         let Emitted::Record(flow, record, _) = emitted else { return };
         let shown = match (record.table.name, record.get("sid"), record.get("event")) {
             ("alert", Value::Uint(sid), _) => {
-                format!("alert {sid} from {}", flow.initiator().0.to_canonical())
+                let alert = format!("alert {sid} from {}", flow.initiator().0.to_canonical());
+                match (record.get("tunnel"), record.get("tunnel_src"), record.get("tunnel_src_port")) {
+                    (Value::Text(kind), Value::Address(source), port) => {
+                        format!("{alert} in {} of {source} {port:?}", String::from_utf8_lossy(kind))
+                    }
+                    _ => alert,
+                }
             }
             ("anomaly", _, Value::Text(event)) => format!("anomaly {}", String::from_utf8_lossy(event)),
             _ => return,
@@ -214,4 +220,34 @@ fn limits_of_rules_are_counted() {
     }).collect();
     let (_, stats) = run(&bits, &datagrams(b"x")[..1], false, SessionConfig::default());
     assert_eq!(stats.rules_cut, 1);
+}
+
+#[test]
+fn an_alert_in_a_tunnel_has_the_ends_of_the_outermost_packet() {
+    let rule = "alert udp any any -> any any (content:\"x\"; sid:1;)";
+    let (here, there) = ([172, 16, 0, 1], [172, 16, 0, 2]);
+    let inner = |sender: [u8; 4]| from(sender).udp(4_000, 9).payload(b"x");
+    let frames = [
+        inner(CLIENT),
+        build::ip().ipv4(here, there).proto(4).payload(&inner([10, 0, 0, 3])),
+        build::ip().ipv4(there, here).gre().ipv4(SERVER, CLIENT).udp(7, 8).payload(b"x"),
+        build::ip()
+            .ipv4(here, there)
+            .udp(50_000, 4789)
+            .raw(&[8, 0, 0, 0, 0, 0, 7, 0])
+            .frame()
+            .ipv4(CLIENT, SERVER)
+            .udp(5, 6)
+            .payload(b"x"),
+    ];
+    let got = emitted(rule, &frames, false);
+    assert_eq!(
+        got,
+        [
+            "alert 1 from 10.0.0.1",
+            "alert 1 from 10.0.0.3 in ip-in-ip of 172.16.0.1 None",
+            "alert 1 from 10.0.0.2 in gre of 172.16.0.2 None",
+            "alert 1 from 10.0.0.1 in vxlan of 172.16.0.1 Uint(50000)",
+        ]
+    );
 }

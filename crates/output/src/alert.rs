@@ -53,7 +53,7 @@ mod tests {
 
         let log = lines(folder.path(), "alert.log");
         let columns = "action\tgid\tsid\trev\tsignature\tcategory\tseverity\treference\tmetadata\tdirection\tapp_proto\ttx_id\t\
-                       buffers\tfound_in\tat_end\torig_pkts\tresp_pkts\torig_bytes\tresp_bytes\tpayload\tpacket\tlink";
+                       buffers\tfound_in\tat_end\torig_pkts\tresp_pkts\torig_bytes\tresp_bytes\ttunnel\ttunnel_src\ttunnel_src_port\ttunnel_dst\ttunnel_dst_port\ttunnel_proto\tpayload\tpacket\tlink";
         assert_eq!(
             log[6],
             format!("#fields\tts\tuid\tid.orig_h\tid.orig_p\tid.resp_h\tid.resp_p\t{columns}\tcommunity_id")
@@ -61,14 +61,14 @@ mod tests {
         assert_eq!(
             log[7],
             "#types\ttime\tstring\taddr\tport\taddr\tport\tstring\tcount\tcount\tcount\tstring\tstring\tcount\tvector[string]\t\
-             vector[string]\tstring\tstring\tcount\tvector[string]\tstring\tbool\tcount\tcount\tcount\tcount\tstring\tstring\tcount\tstring"
+             vector[string]\tstring\tstring\tcount\tvector[string]\tstring\tbool\tcount\tcount\tcount\tcount\tstring\taddr\tcount\taddr\tcount\tcount\tstring\tstring\tcount\tstring"
         );
         assert_eq!(
             log[8],
             format!(
                 "1795225568.992000\t{uid}\t10.0.0.5\t40000\t192.0.2.1\t443\tallowed\t1\t2009187\t4\ta \"b\", c\t\
                  Web Application Attack\t3\turl\\x2cexample.org,cve\\x2c2021-44228\t\
-                 created_at 2010_07_30,tag one two,tag three\tto_client\tdce_rpc\t2\t-\tstream\tF\t3\t2\t400\t150\ta\"b\\x0d\\x0a\\x00\\xff\t\\x0f\\x00\\x08\\x00\t104\t{community}"
+                 created_at 2010_07_30,tag one two,tag three\tto_client\tdce_rpc\t2\t-\tstream\tF\t3\t2\t400\t150\t-\t-\t-\t-\t-\t-\ta\"b\\x0d\\x0a\\x00\\xff\t\\x0f\\x00\\x08\\x00\t104\t{community}"
             )
         );
         assert_eq!(
@@ -102,7 +102,7 @@ mod tests {
             format!(
                 "2026-11-21T01:46:08.992000000Z,{uid},{community},10.0.0.5,40000,192.0.2.1,443,allowed,1,2009187,4,\
                  \"a \"\"b\"\", c\",Web Application Attack,3,\"url,example.org cve,2021-44228\",\
-                 created_at 2010_07_30 tag one two tag three,to_client,dce_rpc,2,,stream,false,3,2,400,150,\"a\"\"b\\x0d\\x0a\\x00\\xff\",\\x0f\\x00\\x08\\x00,104"
+                 created_at 2010_07_30 tag one two tag three,to_client,dce_rpc,2,,stream,false,3,2,400,150,,,,,,,\"a\"\"b\\x0d\\x0a\\x00\\xff\",\\x0f\\x00\\x08\\x00,104"
             )
         );
         assert_eq!(

@@ -4,7 +4,7 @@ use crate::alert::{ends, icmp};
 use crate::eve::push_proto;
 use crate::figures::printable;
 use crate::file::{Frame, LineFile};
-use crate::format::{push_address, push_number};
+use crate::format::{push_full_address, push_number};
 use crate::zone::Zone;
 use crate::{Output, OutputSpec, Takes, ports};
 use std::io;
@@ -93,7 +93,7 @@ fn write(out: &mut Vec<u8>, flow: &FlowIdentity, record: &Record<'_>, zone: &Zon
 }
 
 fn push_end(out: &mut Vec<u8>, address: std::net::IpAddr, number: u16) {
-    push_address(out, address);
+    push_full_address(out, address);
     out.push(b':');
     push_number(out, number.into());
 }
@@ -151,7 +151,10 @@ mod tests {
             let line = line(flow, record, &Zone::utc());
             line.split_once("[Priority: 3] ").unwrap().1.to_owned()
         };
-        assert_eq!(ends(&flow, &record), "{IPv6-ICMP} 2001:db8::1:129 -> 2001:db8::2:0");
+        assert_eq!(
+            ends(&flow, &record),
+            "{IPv6-ICMP} 2001:0db8:0000:0000:0000:0000:0000:0001:129 -> 2001:0db8:0000:0000:0000:0000:0000:0002:0"
+        );
         let identity = fixtures::identity();
         let other = FlowIdentity { key: FlowKey { proto: 200, port: [0, 0], ..identity.key }, ..identity };
         assert_eq!(ends(&other, &record), "{PROTO:200} 192.0.2.1:0 -> 10.0.0.5:0");

@@ -336,6 +336,7 @@ pub fn alert(message: &str) -> Record<'static> {
         place: AlertPlace::Stream,
         at_end: false,
         sides: [AlertSide { packets: 3, bytes: 400 }, AlertSide { packets: 2, bytes: 150 }],
+        tunnel: None,
         payload: b"a\"b\r\n\0\xff",
         packet: Some((LinkType::C_HDLC, b"\x0f\0\x08\0")),
     };

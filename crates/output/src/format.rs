@@ -25,6 +25,17 @@ pub fn push_address(out: &mut Vec<u8>, address: IpAddr) {
     }
 }
 
+/// An address as Suricata writes it: of IPv6 all eight groups with four digits.
+pub fn push_full_address(out: &mut Vec<u8>, address: IpAddr) {
+    let IpAddr::V6(v6) = address else { return push_address(out, address) };
+    for (at, group) in v6.segments().into_iter().enumerate() {
+        if at > 0 {
+            out.push(b':');
+        }
+        group.to_be_bytes().into_iter().for_each(|byte| push_hex(out, byte));
+    }
+}
+
 /// Two hexadecimal digits.
 pub fn push_hex(out: &mut Vec<u8>, byte: u8) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -81,6 +92,19 @@ mod tests {
             assert_eq!(read_uid(std::str::from_utf8(&out).unwrap()), Some(id));
         }
         assert_eq!(["", "7", "C-", "Czzzzzzzzzzzzz"].map(read_uid), [None; 4]);
+    }
+
+    #[test]
+    fn full_addresses_have_all_groups() {
+        for (text, full) in [
+            ("10.0.0.5", "10.0.0.5"),
+            ("2001:db8::1", "2001:0db8:0000:0000:0000:0000:0000:0001"),
+            ("::ffff:1.2.3.4", "0000:0000:0000:0000:0000:ffff:0102:0304"),
+        ] {
+            let mut out = Vec::new();
+            push_full_address(&mut out, text.parse().unwrap());
+            assert_eq!(out, full.as_bytes());
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Serde's flattened maps, or a tree of values, cost microseconds per row for a structure that is known beforehand.
 //! Text from outside is escaped by serde_json.
 
-use crate::format::{push_address, push_number};
+use crate::format::{push_address, push_full_address, push_number};
 use std::net::IpAddr;
 use weir_proto::lossless;
 
@@ -73,6 +73,11 @@ impl<'o> Object<'o> {
     /// An address.
     pub fn address(&mut self, key: &str, address: IpAddr) {
         self.ours(key, |out| push_address(out, address));
+    }
+
+    /// A member with an address as Suricata writes it.
+    pub fn full_address(&mut self, key: &str, address: IpAddr) {
+        self.ours(key, |out| push_full_address(out, address));
     }
 }
 

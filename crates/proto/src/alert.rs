@@ -1,6 +1,7 @@
 //! Alerts: what the rules of Suricata found in packets, streams and transactions. The engine emits them.
 
 use crate::{Kind, Privacy, Record, Table, Value, field, record};
+use std::net::IpAddr;
 use weir_wire::{Direction, LinkType, Time};
 
 /// Rules that matched in a packet, a stream or a transaction.
@@ -72,6 +73,15 @@ pub static ALERT: Table = Table {
         field("resp_bytes", Kind::Uint, "Bytes of the responder's packets on the wire up to the match.")
             .zeek("resp_bytes")
             .eve("flow.bytes_toclient"),
+        // Suricata's events have an object here, which the log of events writes of these values.
+        field("tunnel", Kind::Word, "Kind of the tunnel that carried the packets of the side that sent it; none outside of tunnels.")
+            .zeek("tunnel"),
+        field("tunnel_src", Kind::Address, "Source of the outermost packet of this tunnel.").zeek("tunnel_src"),
+        field("tunnel_src_port", Kind::Uint, "Its port, if it has ports.").zeek("tunnel_src_port"),
+        field("tunnel_dst", Kind::Address, "Destination of the outermost packet of this tunnel.").zeek("tunnel_dst"),
+        field("tunnel_dst_port", Kind::Uint, "Its port, if it has ports.").zeek("tunnel_dst_port"),
+        field("tunnel_proto", Kind::Uint, "Number of the protocol that the outermost packet carries.")
+            .zeek("tunnel_proto"),
         field(
             "payload",
             Kind::Text,
@@ -122,6 +132,19 @@ pub struct AlertSide {
     pub bytes: u64,
 }
 
+/// A tunnel that carries packets of a side, by its outermost packets.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct AlertTunnel {
+    /// Its kind in a word.
+    pub kind: &'static str,
+    /// Source and port of the outermost packets; port 0 if they have none.
+    pub source: (IpAddr, u16),
+    /// Their destination and port.
+    pub destination: (IpAddr, u16),
+    /// Number of the protocol that they carry.
+    pub ip_proto: u8,
+}
+
 /// The value of a buffer of a transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct AlertValue<'a> {
@@ -168,6 +191,8 @@ pub struct Alert<'a> {
     pub at_end: bool,
     /// What the initiator and the responder have sent.
     pub sides: [AlertSide; 2],
+    /// The tunnel that carries packets of the side that sent what matched.
+    pub tunnel: Option<AlertTunnel>,
     /// The bytes in which it matched; truncated to [`Alert::PAYLOAD`] bytes. Empty if they are not asked for.
     pub payload: &'a [u8],
     /// The packet at which it matched, from the link-layer header on, and its link type; truncated to [`Alert::PACKET`] bytes. `None`
@@ -211,6 +236,8 @@ impl<'a> Alert<'a> {
     /// The alert as a record.
     pub fn record(&self, time: Time) -> Record<'a> {
         let [initiator, responder] = self.sides;
+        let tunnel = self.tunnel.as_ref();
+        let port = |(_, port): (IpAddr, u16)| Some(port).filter(|port| *port > 0);
         record!(
             ALERT,
             time,
@@ -233,6 +260,12 @@ impl<'a> Alert<'a> {
             resp_pkts = responder.packets,
             orig_bytes = initiator.bytes,
             resp_bytes = responder.bytes,
+            tunnel = tunnel.map(|tunnel| tunnel.kind),
+            tunnel_src = tunnel.map(|tunnel| tunnel.source.0),
+            tunnel_src_port = tunnel.and_then(|tunnel| port(tunnel.source)),
+            tunnel_dst = tunnel.map(|tunnel| tunnel.destination.0),
+            tunnel_dst_port = tunnel.and_then(|tunnel| port(tunnel.destination)),
+            tunnel_proto = tunnel.map(|tunnel| tunnel.ip_proto),
             payload = Some(self.payload.get(..Self::PAYLOAD).unwrap_or(self.payload))
                 .filter(|bytes| !bytes.is_empty()),
             packet = self.packet.map(|(_, bytes)| bytes.get(..Self::PACKET).unwrap_or(bytes)),
@@ -296,6 +329,7 @@ mod tests {
         place: AlertPlace::Packet,
         at_end: false,
         sides: [AlertSide { packets: 0, bytes: 0 }; 2],
+        tunnel: None,
         payload: b"",
         packet: None,
     };
@@ -317,6 +351,12 @@ mod tests {
             place: AlertPlace::Transaction,
             at_end: true,
             sides: [AlertSide { packets: 3, bytes: 400 }, AlertSide { packets: 2, bytes: 150 }],
+            tunnel: Some(AlertTunnel {
+                kind: "vxlan",
+                source: (IpAddr::from([192, 0, 2, 7]), 4789),
+                destination: (IpAddr::from([192, 0, 2, 8]), 0),
+                ip_proto: 17,
+            }),
             payload: b"\0\xff",
             packet: Some((LinkType::C_HDLC, b"\x0f\0")),
             ..PLAIN
@@ -345,6 +385,12 @@ mod tests {
             ("resp_pkts", Value::Uint(2)),
             ("orig_bytes", Value::Uint(400)),
             ("resp_bytes", Value::Uint(150)),
+            ("tunnel", "vxlan".into()),
+            ("tunnel_src", Value::Address(IpAddr::from([192, 0, 2, 7]))),
+            ("tunnel_src_port", Value::Uint(4789)),
+            ("tunnel_dst", Value::Address(IpAddr::from([192, 0, 2, 8]))),
+            ("tunnel_dst_port", Value::None),
+            ("tunnel_proto", Value::Uint(17)),
             ("payload", Value::from(&b"\0\xff"[..])),
             ("packet", Value::from(&b"\x0f\0"[..])),
             ("link", Value::Uint(104)),
@@ -363,6 +409,9 @@ mod tests {
             "app_proto",
             "tx_id",
             "buffers",
+            "tunnel",
+            "tunnel_src",
+            "tunnel_proto",
             "payload",
             "packet",
             "link",

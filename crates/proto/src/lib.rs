@@ -118,7 +118,7 @@ pub mod work;
 mod work;
 mod xmpp;
 
-pub use alert::{ALERT, Alert, AlertPlace, AlertSide, AlertValue};
+pub use alert::{ALERT, Alert, AlertPlace, AlertSide, AlertTunnel, AlertValue};
 pub use anomaly::{ANOMALY, Anomaly, ZeekLog, is_no_event, odd_packet, odd_segment, zeek_log};
 pub use columns::Columns;
 pub use dns::DNS;

@@ -1,12 +1,13 @@
 //! Alerts as events of Suricata: the members that an event of type `alert` has after those of every event.
 
-use super::{app_proto, transaction};
+use super::{app_proto, push_proto, transaction};
 use crate::alert::icmp;
 use crate::format::push_number;
 use crate::json::{Object, push_list, push_text};
 use crate::zone::Zone;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use std::net::IpAddr;
 use weir_engine::FlowIdentity;
 use weir_proto::{Record, TCP, Value};
 use weir_wire::LinkType;
@@ -18,8 +19,8 @@ const AT_END: &str = "stream (flow timeout)";
 
 /// Writes the members. The references of a rule are not among them, as in Suricata's default configuration.
 pub(super) fn write(event: &mut Object<'_>, flow: &FlowIdentity, record: &Record<'_>, zone: &Zone) {
-    let is_at_end = *record.get("at_end") == Value::Bool(true);
-    event.word("pkt_src", if is_at_end { AT_END } else { FROM_LINK });
+    event.word("pkt_src", packet_source(record));
+    write_tunnel(event, record);
     if let Some([kind, code]) = icmp(flow, record) {
         event.number("icmp_type", kind);
         event.number("icmp_code", code);
@@ -50,6 +51,42 @@ pub(super) fn write(event: &mut Object<'_>, flow: &FlowIdentity, record: &Record
         counts.ours("start", |out| zone.push_eve(out, flow.first.0));
     });
     write_payload(event, flow, record);
+}
+
+/// Suricata's word for where a packet comes from.
+fn packet_source(record: &Record<'_>) -> &'static str {
+    if *record.get("at_end") == Value::Bool(true) {
+        return AT_END;
+    }
+    match bytes(record, "tunnel") {
+        None => FROM_LINK,
+        Some(b"gre" | b"gre-ethernet" | b"erspan") => "gre tunnel",
+        Some(b"vxlan") => "vxlan encapsulation",
+        Some(b"geneve") => "geneve encapsulation",
+        Some(b"teredo") => "teredo tunnel",
+        Some(_) => match record.get("tunnel_src") {
+            Value::Address(IpAddr::V6(_)) => "ipv6 tunnel",
+            _ => "ipv4 tunnel",
+        },
+    }
+}
+
+/// Writes the ends of the tunnel, if there is one.
+fn write_tunnel(event: &mut Object<'_>, record: &Record<'_>) {
+    let Value::Uint(proto) = record.get("tunnel_proto") else { return };
+    event.object("tunnel", |tunnel| {
+        for (name, field, port) in
+            [("src", "tunnel_src", "tunnel_src_port"), ("dest", "tunnel_dst", "tunnel_dst_port")]
+        {
+            if let Value::Address(address) = record.get(field) {
+                tunnel.full_address(&format!("{name}_ip"), *address);
+            }
+            number(tunnel, &format!("{name}_port"), record, port);
+        }
+        let mut name = Vec::new();
+        push_proto(&mut name, u8::try_from(*proto).unwrap_or_default());
+        push_text(tunnel.member("proto"), &name);
+    });
 }
 
 /// Writes the payload and the packet, which are there if they were asked for.
@@ -204,6 +241,33 @@ mod tests {
         }
         record.set("at_end", true.into());
         assert_eq!(event(&flow, &record)["pkt_src"], "stream (flow timeout)");
+    }
+
+    #[test]
+    fn an_alert_in_a_tunnel_has_its_ends() {
+        let (flow, mut record) = (fixtures::identity(), fixtures::alert("x"));
+        assert!(event(&flow, &record).get("tunnel").is_none());
+        record.set("tunnel_src", weir_proto::Value::Address("192.0.2.7".parse().unwrap()));
+        record.set("tunnel_dst", weir_proto::Value::Address("192.0.2.8".parse().unwrap()));
+        for (kind, proto, source, name) in [
+            ("ip-in-ip", 4, "ipv4 tunnel", "IP-in-IP"),
+            ("gre", 47, "gre tunnel", "GRE"),
+            ("vxlan", 17, "vxlan encapsulation", "UDP"),
+        ] {
+            record.set("tunnel", kind.into());
+            record.set("tunnel_proto", weir_proto::Value::Uint(proto));
+            let event = event(&flow, &record);
+            assert_eq!(event["pkt_src"], source);
+            assert_eq!(
+                event["tunnel"],
+                json!({"src_ip": "192.0.2.7", "dest_ip": "192.0.2.8", "proto": name})
+            );
+        }
+        record.set("tunnel_src_port", weir_proto::Value::Uint(40_000));
+        assert_eq!(event(&flow, &record)["tunnel"]["src_port"], 40_000);
+        record.set("tunnel", "ip-in-ip".into());
+        record.set("tunnel_src", weir_proto::Value::Address("2001:db8::1".parse().unwrap()));
+        assert_eq!(event(&flow, &record)["pkt_src"], "ipv6 tunnel");
     }
 
     #[test]

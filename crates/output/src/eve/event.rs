@@ -31,13 +31,13 @@ fn push_anomaly(object: &mut Object<'_>, event: &Event, (source, target): (Optio
     let is_of_source = matches!(event.subject, Subject::Target { of_sender: true, .. });
     let (source_port, target_port) = if is_of_source { (port, None) } else { (None, port) };
     if let Some(source) = source {
-        object.address("src_ip", source);
+        object.full_address("src_ip", source);
     }
     if let Some(port) = source_port {
         object.number("src_port", port);
     }
     if let Some(target) = target {
-        object.address("dest_ip", target);
+        object.full_address("dest_ip", target);
     }
     if let Some(port) = target_port {
         object.number("dest_port", port);

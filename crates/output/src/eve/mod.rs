@@ -135,7 +135,7 @@ pub(crate) fn push_proto(out: &mut Vec<u8>, number: u8) {
         17 => out.extend_from_slice(b"UDP"),
         58 => out.extend_from_slice(b"IPv6-ICMP"),
         41 => out.extend_from_slice(b"IPv6"),
-        4 => out.extend_from_slice(b"IPIP"),
+        4 => out.extend_from_slice(b"IP-in-IP"),
         number => match ports::known_protocol(number) {
             Some(name) => out.extend(name.bytes().map(|byte| byte.to_ascii_uppercase())),
             None => out.extend_from_slice(format!("{number:03}").as_bytes()),
@@ -150,11 +150,11 @@ fn push_flow(out: &mut Vec<u8>, flow: &FlowRecord, zone: &Zone, closed: &'static
     let answered = flow.reverse.packets > 0;
     Object::write(out, |event| {
         push_common(event, zone, flow.last.0, flow.id, 0, "flow", flow.vlan);
-        event.address("src_ip", ends.source);
+        event.full_address("src_ip", ends.source);
         if with_ports {
             event.number("src_port", ends.source_port);
         }
-        event.address("dest_ip", ends.destination);
+        event.full_address("dest_ip", ends.destination);
         if with_ports {
             event.number("dest_port", ends.destination_port);
         }

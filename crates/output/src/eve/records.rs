@@ -45,11 +45,11 @@ impl Events {
         let is_of_hosts = has_ports && source_port == 0 && destination_port == 0;
         Object::write(out, |event| {
             push_common(event, zone, record.time.0, flow.id(), record.packet, record.table.eve, flow.vlan);
-            event.address("src_ip", source);
+            event.full_address("src_ip", source);
             if has_ports && !is_of_hosts {
                 event.number("src_port", source_port);
             }
-            event.address("dest_ip", destination);
+            event.full_address("dest_ip", destination);
             if has_ports && !is_of_hosts {
                 event.number("dest_port", destination_port);
             }
