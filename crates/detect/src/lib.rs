@@ -49,6 +49,7 @@ mod numeric;
 mod pattern;
 mod protocol;
 mod ranges;
+mod rarity;
 mod reputation;
 mod rule;
 mod ruleset;
@@ -92,6 +93,7 @@ pub use numeric::{
 pub use pattern::{Capture, Found, MAX_EXPRESSION, Pattern};
 pub use protocol::{RULE_PROTOCOLS, RuleProtocol, Selects, is_read};
 pub use ranges::{Number, Ranges};
+pub use rarity::{PairCounts, Rarity};
 pub use reputation::{Reputations, Scores};
 pub use rule::{Asn1, BufferTests, Rule, Target, Test};
 pub use ruleset::{

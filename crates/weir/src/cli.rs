@@ -1,6 +1,7 @@
 //! The command line: help, manual page and completions are made from these definitions.
 
 mod anon;
+mod checksum;
 mod expressions;
 mod extraction;
 mod logs;
@@ -16,13 +17,14 @@ mod times;
 mod values;
 
 pub use anon::{Anon, AnonHow, AnonMode, AnonPayload, AnonRun};
+pub use checksum::Checksum;
 pub use expressions::{Count, Explain};
 pub use logs::LogOptions;
 pub use model::{Generate, HostPeriod, Report};
 pub use packets::PacketOptions;
 pub use pages::{Open, PORT, Pages, Serve};
 pub use rules::{RuleCaptures, RuleFiles, RuleOptions, RuleUpdate, RulesCommand};
-pub use run::{Checksum, RunOptions};
+pub use run::RunOptions;
 pub use store::{Query, StoreCommand};
 pub use streams::{Streams, Talk};
 pub use times::{TimeOptions, ZonedTimeOptions};

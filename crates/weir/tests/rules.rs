@@ -278,7 +278,7 @@ fn a_rule_is_explained() {
     for expected in [
         "1:7:3  a\nclass known: A class, priority 2; local.rules:1\nreference url example.org\n",
         "alert http any any -> any 80\n",
-        "  in messages of the client: by \"/x|00 3b|y\" in either case, at the beginning of http.uri (the longest one); \
+        "  in messages of the client: by \"/x|00 3b|y\" in either case, at the beginning of http.uri (the rarest one); \
          looked for in http.uri of the client\n",
     ] {
         assert!(ran.text().contains(expected), "{expected}\n{}", ran.text());
@@ -539,7 +539,7 @@ fn a_run_says_how_many_rules_are_in_force() {
     let folder = desk(
         "alert tcp any any -> any any (sid:1;)\n\
          alert tcp any any -> any any (contents:\"x\"; sid:2;)\n\
-         alert http any any -> any any (filesize:>10; sid:3;)\n",
+         alert ldap any any -> any any (ldap.responses.count:>1; sid:3;)\n",
     );
     let capture = sample();
     let ran = weir(folder.path(), &[capture.to_str().unwrap(), "-S", "local.rules", "-n"]);
@@ -550,7 +550,7 @@ fn a_run_says_how_many_rules_are_in_force() {
     let ran = weir(folder.path(), &["rules", "check", "local.rules"]);
     assert_eq!(ran.code, Some(1));
     assert!(
-        ran.text().contains("sid 3: not supported: sizes of files: nothing reads this"),
+        ran.text().contains("sid 3: not supported: `ldap.responses.count`: nothing reads this"),
         "{}",
         ran.text()
     );

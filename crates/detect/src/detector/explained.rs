@@ -35,7 +35,7 @@ pub struct FoundBy<'p> {
     pub ignores_case: bool,
     /// Where it may be: `anywhere`, `in the first 64 bytes`, `at the beginning` or `at the end`.
     pub place: &'static str,
-    /// Why it and no other: `fast_pattern`, or `the longest one`.
+    /// Why it and no other: `fast_pattern`, or `the rarest one`.
     pub why: &'static str,
 }
 
@@ -57,7 +57,7 @@ impl Program {
 
 fn explained<'p>(known: &'p ProgramRule, part: &'p Part, sources: &[Source]) -> Explained<'p> {
     let rule = known.rule();
-    let found = handle(rule, &part.tests);
+    let found = part.literal.and_then(|at| handle(rule, at));
     let literal = found.map(|found| {
         let is_marked = found.of.tests.iter().any(|test| match test {
             Test::Content(content) => content.fast_pattern != FastPattern::Unsaid,
@@ -73,7 +73,7 @@ fn explained<'p>(known: &'p ProgramRule, part: &'p Part, sources: &[Source]) -> 
                 Place::Start => "at the beginning",
                 Place::End => "at the end",
             },
-            why: if is_marked { "fast_pattern" } else { "the longest one" },
+            why: if is_marked { "fast_pattern" } else { "the rarest one" },
         }
     });
     let tests = part.tests.iter().filter_map(|at| rule.buffers.get(usize::from(*at)));

@@ -4,6 +4,7 @@ use super::about::is_firm;
 use crate::buffer::Origin;
 use crate::content::{Amount, Content, FastPattern};
 use crate::finder::{NEAR, Place};
+use crate::rarity::Rarity;
 use crate::rule::{BufferTests, Rule, Test};
 use crate::search::Literal;
 
@@ -16,26 +17,48 @@ pub(super) struct Handle<'r> {
     pub place: Place,
 }
 
-/// How good a literal finds its rule: a greater number is better.
-fn worth(content: &Content) -> (bool, usize) {
-    (content.fast_pattern != FastPattern::Unsaid, content.bytes.len())
+/// Where a rule has the literal that finds a part of it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct At {
+    /// The position of its buffer in [`Rule::buffers`].
+    pub buffer: u16,
+    /// Its position in the tests of the buffer.
+    test: u16,
 }
 
-/// The literal that finds a part of a rule whose tests are at these positions in [`Rule::buffers`], if it has one.
-pub(super) fn handle<'r>(rule: &'r Rule, tests: &[u16]) -> Option<Handle<'r>> {
-    let of_part = tests.iter().filter_map(|at| rule.buffers.get(usize::from(*at)));
-    let contents = of_part.filter(|of| is_firm(of) && of.buffer.origin != Origin::Header).flat_map(|of| {
-        of.tests.iter().enumerate().filter_map(move |(at, test)| match test {
-            Test::Content(content) if !content.is_negated => Some((of, at, content)),
+/// The bytes of a literal that are searched for.
+fn searched(content: &Content) -> &[u8] {
+    let whole = &*content.bytes;
+    match content.fast_pattern {
+        FastPattern::Part(from, length) => whole.get(from..from + length).unwrap_or(whole),
+        _ => whole,
+    }
+}
+
+/// The literal that finds a part of a rule whose tests are at these positions in [`Rule::buffers`], if it has one: the one that the rule
+/// names, or the rarest one.
+pub(super) fn choose(rule: &Rule, tests: &[u16], rarity: &Rarity) -> Option<At> {
+    let of_part = tests.iter().filter_map(|at| Some((*at, rule.buffers.get(usize::from(*at))?)));
+    let of_part = of_part.filter(|(_, of)| is_firm(of) && of.buffer.origin != Origin::Header);
+    let contents = of_part.flat_map(|(buffer, of)| {
+        (0..).zip(&of.tests).filter_map(move |(test, one)| match one {
+            Test::Content(content) if !content.is_negated => Some((At { buffer, test }, content)),
             _ => None,
         })
     });
-    let (of, at, content) = contents.max_by_key(|(_, _, content)| worth(content))?;
-    let whole = &*content.bytes;
-    let bytes = match content.fast_pattern {
-        FastPattern::Part(from, length) => whole.get(from..from + length).unwrap_or(whole),
-        _ => whole,
+    let worth = |content: &Content| {
+        let is_named = content.fast_pattern != FastPattern::Unsaid;
+        (is_named, rarity.worth(searched(content), content.ignores_case))
     };
+    contents.max_by_key(|(_, content)| worth(content)).map(|(at, _)| at)
+}
+
+/// The literal of a rule at a place that [`choose`] gives.
+pub(super) fn handle(rule: &Rule, At { buffer, test }: At) -> Option<Handle<'_>> {
+    let of = rule.buffers.get(usize::from(buffer))?;
+    let at = usize::from(test);
+    let Some(Test::Content(content)) = of.tests.get(at) else { return None };
+    let (whole, bytes) = (&*content.bytes, searched(content));
     let before = of.tests.get(..at).unwrap_or_default();
     let place = match latest_end(content, end_of(before)) {
         _ if content.is_at_end && bytes.len() == whole.len() => Place::End,
@@ -88,8 +111,26 @@ mod tests {
         let set = Ruleset::read([file], &reading);
         assert!(set.refusals.is_empty(), "{options}: {:?}", set.refusals);
         let rule = &set.rules[0].rule;
-        let found = handle(rule, &[0]).unwrap();
+        let found = handle(rule, choose(rule, &[0], &Rarity::default()).unwrap()).unwrap();
         (String::from_utf8_lossy(found.literal.bytes).into_owned(), found.place)
+    }
+
+    #[test]
+    fn the_rarest_literal_is_chosen_unless_the_rule_names_one() {
+        for (options, literal) in [
+            (
+                r#"content:"|00 00 00 00|"; content:"|00 01 87 99|"; content:"|00 00 00 00|";"#,
+                "\0\u{1}\u{fffd}\u{fffd}",
+            ),
+            (r#"content:"HTTP/1.1"; content:"zmeu";"#, "zmeu"),
+            (r#"content:"HTTP/1.1"; fast_pattern; content:"zmeu";"#, "HTTP/1.1"),
+            (
+                r#"content:"a rare phrase"; content:"a rarer phrase of more words";"#,
+                "a rarer phrase of more words",
+            ),
+        ] {
+            assert_eq!(place(options).0, literal, "{options}");
+        }
     }
 
     #[test]

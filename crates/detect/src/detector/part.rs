@@ -1,6 +1,7 @@
 //! The parts of rules: what must be in messages of one side, in a stream, or in a packet, and events.
 
 use super::about::About;
+use super::handle::At;
 use super::of_user::OfUser;
 use super::prepared::Prepared;
 use crate::rule::{BufferTests, Rule};
@@ -18,8 +19,8 @@ pub(super) struct Part {
     pub tests: Arc<[u16]>,
     /// The position in [`Rule::buffers`] of the buffer that it is found in, if one must be there.
     pub found_in: Option<u16>,
-    /// Whether a literal finds it.
-    pub has_literal: bool,
+    /// The literal that finds it, if one does.
+    pub literal: Option<At>,
 }
 
 /// Parts of a program that are found in one place.

@@ -4,7 +4,7 @@
 
 use super::about::{About, is_firm};
 use super::events::{self, event_of};
-use super::handle::handle;
+use super::handle::{At, choose};
 use super::packet::is_of_packet;
 use crate::buffer::{Origin, RuleBuffer, Sides};
 use crate::condition::Condition;
@@ -12,6 +12,7 @@ use crate::content::Content;
 use crate::event::{EventOf, EventRow};
 use crate::header::Way;
 use crate::protocol::Selects;
+use crate::rarity::Rarity;
 use crate::rule::{BufferTests, Rule};
 use crate::state::Side;
 use std::sync::Arc;
@@ -41,8 +42,8 @@ pub(super) struct PreparedPart {
     pub sources: Box<[Source]>,
     /// The position in [`Rule::buffers`] of the buffer that it is found in, if one must be there.
     pub found_in: Option<u16>,
-    /// Whether a literal finds it.
-    pub has_literal: bool,
+    /// The literal that finds it, if one does.
+    pub literal: Option<At>,
 }
 
 /// A rule without what depends on others.
@@ -63,7 +64,7 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    pub fn of(rule: &Rule) -> Self {
+    pub fn of(rule: &Rule, rarity: &Rarity) -> Self {
         let unread = unread(rule);
         let (parts, is_alternative) = if unread.is_none() { parts_of(rule) } else { Default::default() };
         let protocol = match rule.header.protocol.selects {
@@ -77,7 +78,7 @@ impl Prepared {
             unread,
             parts: parts
                 .into_iter()
-                .map(|(about, tests)| PreparedPart::of(rule, about, tests.into()))
+                .map(|(about, tests)| PreparedPart::of(rule, about, tests.into(), rarity))
                 .collect(),
             is_alternative,
             protocol,
@@ -88,11 +89,12 @@ impl Prepared {
 }
 
 impl PreparedPart {
-    fn of(rule: &Rule, about: About, tests: Arc<[u16]>) -> Self {
+    fn of(rule: &Rule, about: About, tests: Arc<[u16]>, rarity: &Rarity) -> Self {
         let of_part = || tests.iter().filter_map(|at| rule.buffers.get(usize::from(*at)));
-        let handle = handle(rule, &tests);
+        let literal = choose(rule, &tests, rarity);
         // Any buffer that must be there makes a part without a literal a candidate.
-        let of = handle.map(|handle| handle.of).or_else(|| of_part().find(|of| is_firm(of)));
+        let of_literal = literal.and_then(|at| rule.buffers.get(usize::from(at.buffer)));
+        let of = of_literal.or_else(|| of_part().find(|of| is_firm(of)));
         let sources = match (about, of) {
             (About::Messages(side), None) => of_message(side, of_part()),
             _ => sources_of(rule, about, of),
@@ -102,9 +104,8 @@ impl PreparedPart {
             known.zip(of).is_some_and(|(known, of)| std::ptr::eq(known, of))
         };
         let found_in = tests.iter().find(is_it).copied();
-        let has_literal = handle.is_some();
         let event = event_of(rule).filter(|_| about == About::Event);
-        Self { about, tests, event, sources: sources.into(), found_in, has_literal }
+        Self { about, tests, event, sources: sources.into(), found_in, literal }
     }
 }
 

@@ -16,6 +16,7 @@ use super::view::{Searched, View};
 use crate::buffer::{Origin, RuleBuffer};
 use crate::config::{Class, ThresholdLine};
 use crate::judging::ActionOrder;
+use crate::rarity::Rarity;
 use crate::rule::Rule;
 use crate::ruleset::{LoadedRule, Ruleset};
 use foldhash::HashMap;
@@ -111,18 +112,20 @@ fn order(rule: &Rule, priority: u8, actions: &ActionOrder) -> u128 {
 }
 
 /// How a program is made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ProgramOptions {
     /// The order of actions.
     pub actions: ActionOrder,
     /// Whether literals are searched for. Otherwise each part of a rule is verified wherever its source is: this is slow, finds nothing
     /// else, and shows that the search leaves nothing out.
     pub searches: bool,
+    /// How rare literals are: each rule is found by its rarest one.
+    pub rarity: Rarity,
 }
 
 impl Default for ProgramOptions {
     fn default() -> Self {
-        Self { actions: ActionOrder::default(), searches: true }
+        Self { actions: ActionOrder::default(), searches: true, rarity: Rarity::default() }
     }
 }
 
@@ -165,13 +168,14 @@ impl Making<'_> {
         };
         let mut ordered: Vec<_> = set.rules.iter().map(with_order).collect();
         ordered.sort_by_key(|(order, ..)| *order);
-        let mut program = Program { classes: classes.to_vec(), options: self.options, ..Program::default() };
+        let mut program =
+            Program { classes: classes.to_vec(), options: self.options.clone(), ..Program::default() };
         let mut gathered = Gathered::default();
         program.rules.reserve(ordered.len());
         for (order, loaded, known) in ordered {
             let prepared = match known {
                 Some((_, known)) => Arc::clone(&known.prepared),
-                None => Arc::new(Prepared::of(&loaded.rule)),
+                None => Arc::new(Prepared::of(&loaded.rule, &self.options.rarity)),
             };
             match &prepared.unread {
                 Some(reason) => program.unread.push((loaded.clone(), reason.clone())),
@@ -243,7 +247,7 @@ impl Making<'_> {
                 about: one.about,
                 tests: Arc::clone(&one.tests),
                 found_in: one.found_in,
-                has_literal: one.has_literal,
+                literal: one.literal,
             });
         }
         program.rules.push(ProgramRule {
@@ -320,7 +324,7 @@ impl Program {
     /// Makes the program of rules that takes the place of another one. It equals that of [`Program::new`], and costs less: what
     /// rules have that both programs share, and literals that have not changed, are not prepared again. It searches if that one does.
     pub fn following(before: &Self, set: &Ruleset, classes: &[Class]) -> Self {
-        Making { options: before.options, before: Some(before) }.program(set, classes)
+        Making { options: before.options.clone(), before: Some(before) }.program(set, classes)
     }
 
     /// As [`Program::new`], made in another way, which the programs that follow it have too.

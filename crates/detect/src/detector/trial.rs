@@ -137,7 +137,7 @@ impl RuleCost {
 }
 
 /// Maximum number of trials that are kept, and of flows whose header is explained. Further ones are counted.
-const MAX_KEPT: usize = 1 << 20;
+const MAX_KEPT: usize = 1 << 18;
 
 /// The trials of a rule.
 #[derive(Debug, Default)]

@@ -30,7 +30,7 @@ impl Searched {
     fn new(here: FoundHere<'_>, parts: &[u32]) -> Self {
         let of_part = |number: &u32| {
             let part = here.parts.get(*number as usize)?;
-            let handle = handle(here.rules.get(part.rule as usize)?.rule(), &part.tests)?;
+            let handle = handle(here.rules.get(part.rule as usize)?.rule(), part.literal?)?;
             Some(((handle.literal, handle.place), Arc::clone(&part.tests)))
         };
         let (literals, of): (Vec<_>, Vec<_>) = parts.iter().filter_map(of_part).unzip();
@@ -68,7 +68,7 @@ impl View {
                 views.push(Collected { transforms, ..Collected::default() });
             }
             let Some(view) = views.get_mut(place) else { continue };
-            match searches && part.has_literal {
+            match searches && part.literal.is_some() {
                 true => {
                     view.parts.push(*at);
                     view.tests.push(&part.tests);

@@ -1,6 +1,6 @@
 //! Rules: `weir rules`.
 
-use super::run::Checksum;
+use super::checksum::Checksum;
 use super::values::bytes;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -28,6 +28,15 @@ pub enum RulesCommand {
     },
     /// Measure what each rule costs on captures.
     Profile(RuleCaptures),
+    /// Count pairs of bytes in the payload of captures, by which rules are found by their rarest literal: a file for --rule-rarity.
+    Train {
+        /// Capture files or directories, `-` for standard input.
+        #[arg(required = true, value_name = "CAPTURE")]
+        captures: Vec<PathBuf>,
+        /// The file.
+        #[arg(short, long, required = true, value_name = "FILE")]
+        output: PathBuf,
+    },
     /// Merge rules of files, directories and archives into one file, as suricata-update does, and print what has changed.
     Update(RuleUpdate),
     /// List all keywords of rules, with their values and help.
@@ -92,6 +101,9 @@ pub struct RuleOptions {
     /// Read the countries of addresses for `geoip` from a database in the MaxMind DB format.
     #[arg(long, value_name = "FILE", requires = "rules", help_heading = "Rules", hide_short_help = true)]
     pub rule_geoip: Option<PathBuf>,
+    /// Find rules by the literals that are rarest by this file of `weir rules train`, in place of ordinary traffic.
+    #[arg(long, value_name = "FILE", requires = "rules", help_heading = "Rules", hide_short_help = true)]
+    pub rule_rarity: Option<PathBuf>,
     /// Verify each rule wherever its buffers are, and search for no literal: slow, with equal alerts.
     #[arg(long, requires = "rules", help_heading = "Rules", hide_short_help = true)]
     pub no_prefilter: bool,

@@ -1,6 +1,7 @@
 //! A run over files or links.
 
 use super::anon::AnonRun;
+use super::checksum::Checksum;
 use super::extraction::ExtractionOptions;
 use super::logs::LogOptions;
 use super::packets::PacketOptions;
@@ -8,9 +9,8 @@ use super::rules::RuleOptions;
 use super::tcpdump::TcpdumpOptions;
 use super::times::TimeOptions;
 use super::values::{inflated, interval, size};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use std::path::PathBuf;
-use weir_engine::ChecksumMode;
 
 /// The options of a run.
 #[derive(Debug, Args)]
@@ -205,25 +205,4 @@ pub struct RunOptions {
     /// Show times in this zone (e.g. Europe/Berlin).
     #[arg(long, value_name = "ZONE", help_heading = "Display", hide_short_help = true)]
     pub tz: Option<String>,
-}
-
-impl From<Checksum> for ChecksumMode {
-    fn from(mode: Checksum) -> Self {
-        match mode {
-            Checksum::Auto => Self::Auto,
-            Checksum::On => Self::On,
-            Checksum::Off => Self::Off,
-        }
-    }
-}
-
-/// Verification of checksums.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Checksum {
-    /// Verify a sample, and report the result.
-    Auto,
-    /// Verify all.
-    On,
-    /// Verify none.
-    Off,
 }

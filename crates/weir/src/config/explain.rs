@@ -115,6 +115,7 @@ pub fn settings(config: &Config) -> Vec<(&'static str, String, Option<usize>)> {
         ("rules.categories", path(&config.rules.categories.value), config.rules.categories.line),
         ("rules.reputation", paths(&config.rules.reputation.value), config.rules.reputation.line),
         ("rules.geoip", path(&config.rules.geoip.value), config.rules.geoip.line),
+        ("rules.rarity", path(&config.rules.rarity.value), config.rules.rarity.line),
         (
             "rules.alert_payload",
             config.rules.alert_payload.value.to_string(),

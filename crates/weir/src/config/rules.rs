@@ -21,6 +21,8 @@ pub struct RuleSettings {
     pub reputation: Setting<Vec<PathBuf>>,
     /// The countries of addresses.
     pub geoip: Setting<Option<PathBuf>>,
+    /// How rare literals are.
+    pub rarity: Setting<Option<PathBuf>>,
     /// Whether alerts have payload.
     pub alert_payload: Setting<bool>,
     /// Suricata's configuration.
@@ -49,11 +51,12 @@ impl RuleSettings {
             rule_reputation: self.reputation.value.clone(),
             rule_geoip: self.geoip.value.clone(),
             no_prefilter: given.no_prefilter,
+            rule_rarity: self.rarity.value.clone(),
         }
     }
 }
 
-pub(super) static KEYS: [Key<RuleSettings>; 10] = [
+pub(super) static KEYS: [Key<RuleSettings>; 11] = [
     Key {
         name: "files",
         takes: "a list of rule files and directories, such as [\"/etc/weir/rules\"]",
@@ -98,6 +101,11 @@ pub(super) static KEYS: [Key<RuleSettings>; 10] = [
         name: "geoip",
         takes: "a file, such as \"/etc/weir/country.mmdb\"",
         read: |r, node, rules| r.set_path(node, &mut rules.geoip),
+    },
+    Key {
+        name: "rarity",
+        takes: "a file of `weir rules train`, such as \"/etc/weir/rarity.bin\"",
+        read: |r, node, rules| r.set_path(node, &mut rules.rarity),
     },
     Key {
         name: "alert_payload",
@@ -155,6 +163,7 @@ pub(super) fn check(r: &mut ConfigReader<'_>, table: &DeTable<'_>) {
             "categories",
             "reputation",
             "geoip",
+            "rarity",
         ],
     );
     r.refuse_without(table, ("categories", "names of categories", "categories = \"FILE\""), &["reputation"]);

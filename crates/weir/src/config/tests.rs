@@ -472,12 +472,13 @@ fn explain_shows_values_with_their_origin() {
 
 #[test]
 fn rules_have_files_about_addresses() {
-    let text = "[rules]\nfiles = [\"r\"]\ncategories = \"c\"\nreputation = [\"a\", \"b\"]\ngeoip = \"g\"\n";
+    let text = "[rules]\nfiles = [\"r\"]\ncategories = \"c\"\nreputation = [\"a\", \"b\"]\ngeoip = \"g\"\nrarity = \"t\"\n";
     let config = load(Path::new("weir.toml"), text).unwrap();
     let options = config.rules.or_given(&RuleOptions::default());
     assert_eq!(options.rule_categories, Some(PathBuf::from("c")));
     assert_eq!(options.rule_reputation, [PathBuf::from("a"), PathBuf::from("b")]);
     assert_eq!(options.rule_geoip, Some(PathBuf::from("g")));
+    assert_eq!(options.rule_rarity, Some(PathBuf::from("t")));
     let shown = settings(&config);
     for wanted in [("rules.categories", "c", 3), ("rules.reputation", "a, b", 4), ("rules.geoip", "g", 5)] {
         assert!(shown.contains(&(wanted.0, wanted.1.to_owned(), Some(wanted.2))), "{wanted:?}: {shown:?}");

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_detect::{
-    Class, Config, FileAgain, Judging, KnownRules, Lists, Places, Program, ProgramOptions, Reading, RuleFile,
-    Ruleset, Scores, Sources, ThresholdLine, Variables,
+    Class, Config, FileAgain, Judging, KnownRules, Lists, Places, Program, ProgramOptions, Rarity, Reading,
+    RuleFile, Ruleset, Scores, Sources, ThresholdLine, Variables,
 };
 use weir_output::figures::{count, counted};
 
@@ -48,6 +48,8 @@ pub struct Wanted<'o> {
     pub with_switched_off: bool,
     /// How the program is made.
     pub program: ProgramOptions,
+    /// The file that says how rare literals are.
+    pub rarity: Option<&'o Path>,
 }
 
 impl<'o> Wanted<'o> {
@@ -63,7 +65,12 @@ impl<'o> Wanted<'o> {
                 geoip: options.rule_geoip.as_deref(),
             },
             with_switched_off: false,
-            program: ProgramOptions { actions: judging.order, searches: !options.no_prefilter },
+            program: ProgramOptions {
+                actions: judging.order,
+                searches: !options.no_prefilter,
+                ..ProgramOptions::default()
+            },
+            rarity: options.rule_rarity.as_deref(),
         }
     }
 }
@@ -242,6 +249,12 @@ pub fn read_again(
         thresholds = Some((path.display().to_string(), read));
     }
     let bytes = |path: &Path| text(path).map_err(|error| unreadable(path, error));
+    let mut how = wanted.program.clone();
+    // Programs that follow keep what they have.
+    if let Some(path) = wanted.rarity.filter(|_| before.is_none()) {
+        how.rarity = Rarity::read(&bytes(path)?)
+            .map_err(|reason| (Exit::Unreadable, format!("{}: {reason}", path.display())))?;
+    }
     let beside = Beside { addresses: Addresses::read(&wanted.addresses, bytes)? };
     let reading = Reading { variables, sources: &beside, with_switched_off: wanted.with_switched_off };
     let now = files.iter().map(|(name, bytes)| match bytes {
@@ -254,7 +267,7 @@ pub fn read_again(
     let lines = thresholds.as_ref().map_or(&[][..], |(_, config)| &config.rows);
     let program = match before {
         Some(before) => Program::following(before, &set, &known),
-        None => Program::with(&set, &known, wanted.program),
+        None => Program::with(&set, &known, how),
     };
     let program = program.with_thresholds(lines);
     Ok(Read { files: files.len(), set, program, classes, thresholds, beside })
@@ -315,6 +328,7 @@ mod tests {
             addresses: AddressFiles::default(),
             with_switched_off: false,
             program: ProgramOptions::default(),
+            rarity: None,
         };
         let mut known = KnownFiles::default();
         assert_eq!(read_again(&wanted, None, &mut known).unwrap().set.rules.len(), 1);

@@ -12,6 +12,7 @@ mod profile;
 mod stats;
 mod suricata;
 mod test;
+mod train;
 mod tried;
 mod update;
 
@@ -34,6 +35,7 @@ pub fn rules(command: &RulesCommand) -> Exit {
         }
         RulesCommand::Test { sid, captures } => said(test::test(sid, captures)),
         RulesCommand::Profile(captures) => said(profile::profile(captures)),
+        RulesCommand::Train { captures, output } => said(train::train(captures, output)),
         RulesCommand::Update(options) => update::update(options),
         RulesCommand::Keywords { json } => print(&keywords::keywords(*json)),
     }
@@ -81,6 +83,7 @@ fn with_set(options: &RuleFiles, answer: impl Fn(&files::Read, bool) -> Outcome)
         },
         with_switched_off: options.all,
         program: ProgramOptions::default(),
+        rarity: None,
     };
     match files::read(&wanted) {
         Ok(read) => {

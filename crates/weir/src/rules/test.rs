@@ -29,7 +29,7 @@ pub fn test(wanted: &str, captures: &RuleCaptures) -> Result<Outcome, (Exit, Str
     let classes: Vec<_> = read.classes.iter().flat_map(|(_, config)| config.rows.clone()).collect();
     let thresholds = read.thresholds.as_ref().map_or(&[][..], |(_, config)| &config.rows);
     // Without a search each part is tried wherever its buffers are.
-    let how = ProgramOptions { actions: judging.order, searches: false };
+    let how = ProgramOptions { actions: judging.order, searches: false, ..ProgramOptions::default() };
     let program = Program::with(&read.set, &classes, how).with_thresholds(thresholds);
     let at = program.rules.iter().position(|known| is_it(known.rule())).unwrap_or_default();
     let loaded = program.rules.get(at).map(|known| known.loaded.clone());

@@ -1,0 +1,25 @@
+//! Verification of checksums.
+
+use clap::ValueEnum;
+use weir_engine::ChecksumMode;
+
+/// Verification of checksums.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Checksum {
+    /// Verify a sample, and report the result.
+    Auto,
+    /// Verify all.
+    On,
+    /// Verify none.
+    Off,
+}
+
+impl From<Checksum> for ChecksumMode {
+    fn from(mode: Checksum) -> Self {
+        match mode {
+            Checksum::Auto => Self::Auto,
+            Checksum::On => Self::On,
+            Checksum::Off => Self::Off,
+        }
+    }
+}
