@@ -503,6 +503,59 @@ pub struct SignatureRow {
     pub runs: u64,
 }
 
+/// Alerts of a time range, added up by the rule that matched.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub struct RuleAlerts {
+    /// The most severe first, and among those of one severity the one with the most alerts.
+    pub rows: Vec<RuleAlertsRow>,
+    /// Number of rules with an alert.
+    pub rules: u64,
+    /// Alerts of all of these rules.
+    pub alerts: u64,
+    /// Whether rules look at flows in the run.
+    pub looks: bool,
+    /// What the numbers are of.
+    pub basis: Basis,
+    /// What the answer leaves out, and why.
+    #[schema(required = true)]
+    pub partial: Option<String>,
+}
+
+/// The alerts of a rule. Message, category and severity are those of its latest alert.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct RuleAlertsRow {
+    /// Group of the rule.
+    pub gid: u64,
+    /// Number of the rule in its group.
+    pub sid: u64,
+    /// Revision of the rule.
+    pub rev: u64,
+    /// Message of the rule.
+    pub signature: String,
+    /// Description of the rule's class; `null` for a rule without a class.
+    #[schema(required = true)]
+    pub category: Option<String>,
+    /// Priority of the rule: 1 is the most important; `null` if the record has none.
+    #[schema(required = true)]
+    pub severity: Option<u64>,
+    /// Number of alerts.
+    pub alerts: u64,
+    /// Number of alerts whose packet the rule drops or rejects.
+    pub blocked: u64,
+    /// Time of the first alert.
+    pub first: f64,
+    /// Time of the last alert.
+    pub last: f64,
+    /// Number of addresses that sent the packets in which the rule matched.
+    pub sources: u64,
+    /// Number of addresses that these packets were sent to.
+    pub destinations: u64,
+    /// Standard error of both numbers of addresses in percent; 0 if they are exact.
+    pub error_percent: f64,
+    /// An expression over flows and records that matches its alerts.
+    pub filter: String,
+}
+
 /// Flows of a time range.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Flows {

@@ -11,7 +11,8 @@ use crate::tiers::{Cell, LISTS, SERIES, Tier};
 use crate::{Store, StoreError, TimeRange};
 use weir_api::basis::{Basis, Source};
 use weir_api::web::{
-    Band, Distincts, FilterTry, Findings, Flows, News, Paths, PortSignatures, Records, SeriesData, TopList,
+    Band, Distincts, FilterTry, Findings, Flows, News, Paths, PortSignatures, Records, RuleAlerts,
+    SeriesData, TopList,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -143,6 +144,7 @@ numbers!(
     Paths,
     PortSignatures,
     Records,
+    RuleAlerts,
     SeriesData,
     TopList
 );

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod alerts;
 pub mod basis;
 pub mod beacons;
 mod body;

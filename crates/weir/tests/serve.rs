@@ -662,6 +662,73 @@ fn every_documented_route_is_answered() {
     }
 }
 
+/// Two hosts ask a third one, which answers one of them with the word of another rule.
+#[test]
+fn alerts_of_rules_are_added_up_by_rule() {
+    const BEGIN: u64 = 1_795_341_600;
+    let folder = tempfile::tempdir().unwrap();
+    let says = |second: u64, from: (u8, u16), to: (u8, u16), word: &str| {
+        let frame = build::ethernet().ipv4([10, 0, 7, from.0], [10, 0, 7, to.0]);
+        ((BEGIN + second) * 1_000_000_000, frame.udp(from.1, to.1).payload(word.as_bytes()))
+    };
+    let server = (9, 5000);
+    let packets = [
+        says(1, (1, 4000), server, "question"),
+        says(2, (2, 4000), server, "question"),
+        says(3, server, (2, 4000), "answer"),
+        says(31, (2, 4000), server, "question"),
+    ];
+    let capture = put(folder.path(), "x.pcap", &pcap(1, &packets));
+    let rule = |word: &str, sid: u32, rest: &str| {
+        format!(
+            "alert udp any any -> any any (msg:\"{word}\"; content:\"{word}\"; sid:{sid}; rev:4;{rest})\n"
+        )
+    };
+    let rules = rule("question", 7, " classtype:misc-activity;") + &rule("answer", 8, " priority:1;");
+    let rules = put(folder.path(), "x.rules", rules.as_bytes());
+    let open = |arguments: &[&str]| {
+        let port = port().to_string();
+        let capture = ["open", text(&capture), "--interval", "30s", "--port", &port];
+        Server::start(program().args(capture).args(arguments))
+    };
+    let server = open(&["-S", text(&rules)]);
+    let shown = |answer: &Value| -> Vec<[u64; 6]> {
+        let row = |row: &Value| {
+            ["gid", "sid", "rev", "alerts", "sources", "destinations"].map(|name| row[name].as_u64().unwrap())
+        };
+        array(answer, "rows").iter().map(row).collect()
+    };
+    let all = server.json("/api/v1/alerts");
+    assert_eq!(shown(&all), [[1, 8, 4, 1, 1, 1], [1, 7, 4, 3, 2, 1]], "{all}");
+    assert_eq!((&all["looks"], &all["alerts"], &all["partial"]), (&json!(true), &json!(4), &Value::Null));
+    let question = &all["rows"][1];
+    let times = ["first", "last"].map(|name| question[name].as_f64().unwrap());
+    assert_eq!(times, [BEGIN as f64 + 1.0, BEGIN as f64 + 31.0]);
+    assert_eq!(
+        (&question["signature"], &question["category"]),
+        (&json!("question"), &json!("misc-activity"))
+    );
+    // The filter of a row selects its alerts, their flows and the packets of these.
+    let filter = question["filter"].as_str().unwrap().replace(' ', "%20");
+    let matched = |path: &str| server.json(&format!("{path}?filter={filter}"))["matched"].clone();
+    assert_eq!([matched("/api/v1/records/alert"), matched("/api/v1/flows")], [json!(3), json!(2)]);
+    let size = server.json(&format!("/api/v1/packets/size?filter={filter}"));
+    assert_eq!(size["packets"], 4, "{size}");
+    // By time and by expression.
+    let first = server.json(&format!("/api/v1/alerts?from={BEGIN}&to={}", BEGIN + 30));
+    assert_eq!(shown(&first), [[1, 8, 4, 1, 1, 1], [1, 7, 4, 2, 2, 1]], "{first}");
+    let some = server.json("/api/v1/alerts?filter=alert.severity=1%20and%20host%2010.0.7.2");
+    assert_eq!(shown(&some), [[1, 8, 4, 1, 1, 1]], "{some}");
+    let few = server.json("/api/v1/alerts?limit=1");
+    assert_eq!((shown(&few).len(), &few["rules"]), (1, &json!(2)));
+    assert_eq!(few["partial"], "1 more rules have alerts; `limit` gives them");
+    let csv = server.get("/api/v1/alerts?format=csv").is(200).text();
+    assert!(csv.lines().nth(2).is_some_and(|line| line.contains("question")), "{csv}");
+    server.get("/api/v1/alerts?filter=nonsense").is(400);
+    let none = open(&[]).json("/api/v1/alerts");
+    assert_eq!((shown(&none).len(), &none["looks"]), (0, &json!(false)), "{none}");
+}
+
 /// Hosts that try ports 22 and 445, and one that tries port 80: new in the first run, and known in the second.
 #[test]
 fn port_signatures_of_a_store_are_listed_by_their_time() {

@@ -52,7 +52,7 @@ export function weir(status: Status | null, filter: string, rest = '', range: Ra
 }
 
 /** Routes whose answers can be had as CSV and NDJSON. */
-const TABLES = /^\/api\/v1\/(distinct|events|findings|flows|new|query|records\/[^/]+|series\/data|top)$/;
+const TABLES = /^\/api\/v1\/(alerts|distinct|events|findings|flows|new|query|records\/[^/]+|series\/data|top)$/;
 /** The most rows of a table of flows or records, of a list or of events, and of a query, whose answer shares its memory with them. */
 const ROWS = 100_000;
 const LIST = 10_000;

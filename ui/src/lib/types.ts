@@ -1172,6 +1172,54 @@ export interface Removed {
   until: number;
 }
 
+/** Alerts of a time range, added up by the rule that matched. */
+export interface RuleAlerts {
+  /** Alerts of all of these rules. */
+  alerts: number;
+  /** What the numbers are of. */
+  basis: Basis;
+  /** Whether rules look at flows in the run. */
+  looks: boolean;
+  /** What the answer leaves out, and why. */
+  partial: string | null;
+  /** The most severe first, and among those of one severity the one with the most alerts. */
+  rows: RuleAlertsRow[];
+  /** Number of rules with an alert. */
+  rules: number;
+}
+
+/** The alerts of a rule. Message, category and severity are those of its latest alert. */
+export interface RuleAlertsRow {
+  /** Number of alerts. */
+  alerts: number;
+  /** Number of alerts whose packet the rule drops or rejects. */
+  blocked: number;
+  /** Description of the rule's class; `null` for a rule without a class. */
+  category: string | null;
+  /** Number of addresses that these packets were sent to. */
+  destinations: number;
+  /** Standard error of both numbers of addresses in percent; 0 if they are exact. */
+  error_percent: number;
+  /** An expression over flows and records that matches its alerts. */
+  filter: string;
+  /** Time of the first alert. */
+  first: number;
+  /** Group of the rule. */
+  gid: number;
+  /** Time of the last alert. */
+  last: number;
+  /** Revision of the rule. */
+  rev: number;
+  /** Priority of the rule: 1 is the most important; `null` if the record has none. */
+  severity: number | null;
+  /** Number of the rule in its group. */
+  sid: number;
+  /** Message of the rule. */
+  signature: string;
+  /** Number of addresses that sent the packets in which the rule matched. */
+  sources: number;
+}
+
 /** State of the sensor. */
 export interface Sensor {
   /** Connected clients. */

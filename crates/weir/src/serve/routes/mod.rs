@@ -1,5 +1,6 @@
 //! The list of routes. The router and the OpenAPI document are generated from it.
 
+mod alerts;
 pub mod asked;
 mod dumps;
 mod filter;
@@ -112,6 +113,7 @@ served! {
     look get "/api/v1/distinct" lists::distinct;
     look get "/api/v1/new" lists::news;
     look get "/api/v1/findings" lists::findings;
+    look get "/api/v1/alerts" alerts::alerts;
     look get "/api/v1/signatures" signatures::signatures;
     look get "/api/v1/query" query::query;
     look get "/api/v1/flows" flows::flows;

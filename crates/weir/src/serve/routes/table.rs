@@ -11,6 +11,7 @@ use weir_output::csv::cell;
 
 /// Routes whose answers have rows.
 pub static TABLES: &[&str] = &[
+    "/api/v1/alerts",
     "/api/v1/distinct",
     "/api/v1/events",
     "/api/v1/findings",
