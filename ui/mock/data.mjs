@@ -24,6 +24,13 @@ const PATHS = [
 ];
 /** A name of 40 letters; the address beside it has as many as an IPv6 address usually has. */
 export const LONGEST = 'edge-17.frankfurt.content.v6.example.net';
+/** Rules that match now and then. */
+const RULES = [
+  { sid: 2_100_498, rev: 7, signature: 'GPL ATTACK_RESPONSE id check returned root', category: 'Potentially Bad Traffic', severity: 2 },
+  { sid: 2_013_028, rev: 9, signature: 'ET POLICY curl User-Agent Outbound', category: 'Attempted Information Leak', severity: 2 },
+  { sid: 2_034_647, rev: 1, signature: `ET EXPLOIT ${HOSTILE}`, category: 'Attempted Administrator Privilege Gain', severity: 1 },
+  { sid: 1_000_001, rev: 1, signature: 'A host of the corporation looks up a name', category: null, severity: 3 },
+];
 const SERVERS = [
   ['151.101.1.69', 443, 'tcp', 'tls', 'cdn.example.net'],
   ['192.0.2.80', 80, 'tcp', 'http', HOSTILE],
@@ -245,6 +252,24 @@ export const TABLES = [
     ],
   },
   {
+    name: 'alert',
+    protocol: '',
+    help: 'A rule matched in a packet, a stream or a transaction',
+    fields: [
+      field('action', 'text', 'What was done with the packet'),
+      field('gid', 'number', 'Group of the rule'),
+      field('sid', 'number', 'Number of the rule in its group'),
+      field('rev', 'number', 'Revision of the rule'),
+      field('signature', 'text', 'Message of the rule'),
+      field('category', 'text', "Description of the rule's class"),
+      field('severity', 'number', 'Priority of the rule'),
+      field('direction', 'text', 'Direction of the packet in which the rule matched'),
+      field('app_proto', 'text', 'Protocol of the flow'),
+      field('tx_id', 'number', 'Number of the transaction in the flow'),
+      field('found_in', 'text', 'Where the rule matched'),
+    ],
+  },
+  {
     name: 'files',
     protocol: '',
     help: 'An observed file',
@@ -296,6 +321,15 @@ export function record(table, flow) {
         established: hash(key) % 9 !== 0,
         not_after: flow.first + 7e6,
       };
+    case 'alert':
+      return {
+        action: hash(key) % 11 === 0 ? 'blocked' : 'allowed',
+        ...{ gid: 1, ...pickOf(RULES, `rule ${key}`) },
+        direction: pickOf(['to_server', 'to_server', 'to_client'], key),
+        app_proto: flow.service,
+        tx_id: hash(`tx ${key}`) % 3 === 0 ? null : hash(key) % 4,
+        found_in: hash(`tx ${key}`) % 3 === 0 ? 'packet' : 'transaction',
+      };
     case 'ssh':
       return { client: 'SSH-2.0-OpenSSH_9.2p1', server: 'SSH-2.0-OpenSSH_10.0', hassh: hex(32) };
     default:
@@ -344,6 +378,7 @@ export function beside(flow, names) {
 export function tablesOf(flow) {
   const own = TABLES.filter((table) => table.protocol === flow.service).map((table) => table.name);
   if ((flow.service === 'http' || flow.service === 'smb' || flow.service === 'smtp') && hash(flow.id) % 3 === 0) own.push('files');
+  if (flow.service !== null && hash(`alert ${flow.id}`) % 12 === 0) own.push('alert');
   return own;
 }
 

@@ -43,7 +43,8 @@ const CSP = [
 const TYPES = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
 
 export function serve(options = {}) {
-  const set = { mode: 'live', slow: 0, fail: '', lines: 0, write: true, packets: true, hashes: true, measures: true, ...options };
+  const given = { mode: 'live', slow: 0, fail: '', lines: 0, write: true, packets: true };
+  const set = { ...given, hashes: true, measures: true, rules: true, ...options };
   const file = set.mode === 'file';
   const last = file ? 1_763_800_014.482 : Math.floor(Date.now() / 1000);
   const first = file ? last - 14.2 : last - 400 * 86_400;
@@ -224,7 +225,7 @@ export function serve(options = {}) {
   function recordsOf(request, name) {
     const wanted = text(request, 'text').toLowerCase();
     const rows = selected(request)
-      .filter((flow) => tablesOf(flow).includes(name))
+      .filter((flow) => tablesOf(flow).includes(name) && (set.rules || name !== 'alert'))
       .map((flow) => ({
         time: flow.first + 0.01,
         flow: flow.id,
@@ -402,6 +403,30 @@ export function serve(options = {}) {
       const times = { first: one?.first, last: one?.last };
       const found = { kind: 'scan', text, host: one?.source, filter: `src host ${one?.source}`, ...times, muted: null };
       return { rows: file || !one ? [] : [found], muted: 0, partial: null };
+    },
+    alerts: (request) => {
+      const found = recordsOf(request, 'alert');
+      const sids = [...new Set(found.map(({ values }) => values.sid))];
+      const rows = sids.map((of) => {
+        const alerts = found.filter(({ values }) => values.sid === of);
+        const { gid, sid, rev, signature, category, severity } = alerts[0].values;
+        const ends = alerts.map(({ values, source, destination }) =>
+          values.direction === 'to_client' ? [destination, source] : [source, destination],
+        );
+        const times = alerts.map(({ time }) => time);
+        return {
+          ...{ gid, sid, rev, signature, category, severity, alerts: alerts.length },
+          blocked: alerts.filter(({ values }) => values.action === 'blocked').length,
+          first: Math.min(...times),
+          last: Math.max(...times),
+          sources: new Set(ends.map(([source]) => source)).size,
+          destinations: new Set(ends.map(([, destination]) => destination)).size,
+          error_percent: 0,
+          filter: `alert.gid = ${gid} and alert.sid = ${sid} and alert.rev = ${rev}`,
+        };
+      });
+      rows.sort((a, b) => a.severity - b.severity || b.alerts - a.alerts);
+      return { rows, rules: rows.length, alerts: found.length, looks: set.rules, partial: null };
     },
     signatures: (request) => {
       const { from, to } = range(request);
@@ -720,7 +745,7 @@ export function serve(options = {}) {
     if (!found || found.basis) return found;
     if (name === 'top') return { ...found, basis: basis(request, 'cells', file ? 0 : found.absent) };
     if (cells.includes(name)) return { ...found, basis: basis(request, 'cells', 0) };
-    if (name.startsWith('records/')) return { ...found, basis: basis(request, 'records', 0) };
+    if (name === 'alerts' || name.startsWith('records/')) return { ...found, basis: basis(request, 'records', 0) };
     return flows.includes(name) ? { ...found, basis: basis(request, 'flows', 0) } : found;
   }
 

@@ -19,7 +19,7 @@ const walked = (page, within = '[data-panel]') =>
       for (const panel of document.querySelectorAll(within)) {
         const name = panel.dataset.panel ?? within;
         if (rowless.includes(name)) continue;
-        const rows = [...panel.querySelectorAll('tbody tr:not(.detail), ol > li, ul > li, .found')];
+        const rows = [...panel.querySelectorAll('tbody > tr:not(.detail), ol > li, ul > li, .found')];
         for (const row of rows.filter((each) => each.closest(within) === panel && !each.closest('[data-legend]'))) {
           // A moving range draws rows of times anew.
           if (!row.isConnected) continue;
@@ -73,8 +73,9 @@ const TABLES = ['port-heat', 'scans', 'worms', 'known-signatures', 'signatures',
 for (const [path, panels] of [
   ['/scanners', ['port-heat', 'known-signatures', 'signatures', ...LISTS]],
   [`/scanners?table=${TABLES.join(',')}`, TABLES.filter((each) => each !== 'scans')],
-  ['/alerts', ['alerts']],
-  ['/alerts?table=alerts', ['alerts']],
+  ['/alerts', ['alerts', 'rules']],
+  ['/alerts?table=alerts', ['alerts', 'rules']],
+  ['/alerts?range=24h&rule=1:2034647:1', ['alerts', 'rules', 'rule-alerts']],
   ['/dumps', ['triggers', 'dumps']],
   ['/dumps?table=triggers,dumps', ['triggers', 'dumps']],
 ]) {

@@ -519,6 +519,24 @@ test('events of a kind and subject are one alert', async () => {
     assert.equal(ofFlows(expression), flows);
 });
 
+test('an alert of a rule has the ends of its packet, and the expression of its flow', async () => {
+  const { endsOf, flowOf, ruleOf, toneOf } = await load('/src/lib/rules.ts');
+  const alert = (direction, ports = [40_000, 80]) => ({
+    ...{ time: 1, flow: null, uid: 'C1', source: '10.0.0.1', source_port: ports[0], destination: '192.0.2.80', destination_port: ports[1] },
+    values: { direction },
+  });
+  const [client, server] = [
+    { address: '10.0.0.1', port: 40_000 },
+    { address: '192.0.2.80', port: 80 },
+  ];
+  assert.deepEqual(endsOf(alert('to_server')), { source: client, destination: server });
+  assert.deepEqual(endsOf(alert('to_client')), { source: server, destination: client });
+  assert.equal(flowOf(alert('to_client')), 'host 10.0.0.1 and host 192.0.2.80 and port 40000 and port 80');
+  assert.equal(flowOf(alert('to_server', [0, 0])), 'host 10.0.0.1 and host 192.0.2.80');
+  assert.equal(ruleOf({ gid: 1, sid: 2_013_028, rev: 9 }), '1:2013028:9');
+  assert.deepEqual([1, 2, 3, null].map(toneOf), ['bad', 'warn', '', '']);
+});
+
 test('rows of lists of hosts have the expressions of their flows', async () => {
   const { flowsOf, sample, shapeOf, signatures } = await load('/src/lib/scanners.ts');
   const table = (names) => ({ columns: names.split(' ').map((name) => ({ name })), rows: [] });
