@@ -68,7 +68,8 @@ impl fmt::Debug for PairCounts {
 #[derive(Clone, Eq, PartialEq)]
 pub struct Rarity(Arc<[u8]>);
 
-/// The rarities of ordinary traffic, of the captures of this project.
+/// The rarities of ordinary traffic, of the captures of this project:
+/// `weir rules train testdata/*/*.pcap* testdata/sample -o crates/detect/src/rarity.bin`.
 static ORDINARY: LazyLock<Rarity> = LazyLock::new(|| {
     Rarity::read(include_bytes!("rarity.bin")).unwrap_or_else(|_| PairCounts::default().rarity())
 });

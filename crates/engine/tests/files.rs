@@ -115,7 +115,7 @@ fn a_rule_alone_sees_the_file_of_an_answer() {
         ("filesize:3; filename:\"a.bin\";", 1),
         ("filesize:3; filename:\"b.bin\";", 0),
         ("file_data; content:\"abc\"; filesize:3;", 1),
-        ("file_data; content:\"abd\"; filesize:3;", 0),
+        ("file_data; content:\"abx\"; filesize:3;", 0),
         ("http.stat_code; content:\"200\"; filemd5:md5;", 1),
         ("http.uri; content:\"a.bin\"; filemd5:md5;", 0),
         ("filestore;", 1),
