@@ -72,7 +72,11 @@ impl Found {
             (self.beyond > 0).then(|| {
                 format!("more than {MAX_RULES} rules: {} alerts of others have no row", self.beyond)
             }),
-            (unlisted > 0).then(|| format!("{unlisted} more rules have alerts; `limit` gives them")),
+            match unlisted {
+                0 => None,
+                1 => Some("1 more rule has alerts; `limit` gives it".to_owned()),
+                many => Some(format!("{many} more rules have alerts; `limit` gives them")),
+            },
         ];
         let left_out: Vec<String> = left_out.into_iter().flatten().collect();
         RuleAlerts {
@@ -222,7 +226,7 @@ mod tests {
         let mut found = Found::default();
         (0..3).for_each(|sid| add(&mut found, sid, (1, 9), &body(sid, sid, "")));
         let answer = found.answer(2, Some("late".to_owned()));
-        assert_eq!(answer.partial.as_deref(), Some("late; 1 more rules have alerts; `limit` gives them"));
+        assert_eq!(answer.partial.as_deref(), Some("late; 1 more rule has alerts; `limit` gives it"));
         assert_eq!((answer.rows.len(), answer.rules, answer.alerts), (2, 3, 3));
         let mut found = Found::default();
         let rules = MAX_RULES as u64 + 5;

@@ -721,7 +721,7 @@ fn alerts_of_rules_are_added_up_by_rule() {
     assert_eq!(shown(&some), [[1, 8, 4, 1, 1, 1]], "{some}");
     let few = server.json("/api/v1/alerts?limit=1");
     assert_eq!((shown(&few).len(), &few["rules"]), (1, &json!(2)));
-    assert_eq!(few["partial"], "1 more rules have alerts; `limit` gives them");
+    assert_eq!(few["partial"], "1 more rule has alerts; `limit` gives it");
     let csv = server.get("/api/v1/alerts?format=csv").is(200).text();
     assert!(csv.lines().nth(2).is_some_and(|line| line.contains("question")), "{csv}");
     server.get("/api/v1/alerts?filter=nonsense").is(400);

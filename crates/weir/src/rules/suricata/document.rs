@@ -2,6 +2,9 @@
 
 use saphyr_parser::{Event, Parser, ScanError};
 
+/// Maximum number of settings. Suricata's own file has about a thousand; they are looked for one after the other.
+const MAX_SETTINGS: usize = 5_000;
+
 /// What is said of a key whose value is an alias.
 const ALIAS: &str = "aliases of YAML are not read, as in Suricata";
 
@@ -88,7 +91,10 @@ impl Document {
         } else if !matches!(value, "" | "~" | "null") {
             self.put(path, value);
         }
-        Ok(())
+        match self.settings.len() > MAX_SETTINGS {
+            true => Err(format!("it has more than {MAX_SETTINGS} settings")),
+            false => Ok(()),
+        }
     }
 
     fn put(&mut self, path: &str, value: &str) {
@@ -185,5 +191,7 @@ mod tests {
         let read = |text: &str| Document::read(text, &|_| Err(String::new())).unwrap_err();
         assert!(read("a: 1\nb: [1, 2\n").starts_with("line "), "{}", read("a: 1\nb: [1, 2\n"));
         assert_eq!(read("a: &x 1\nb: *x\n"), format!("line 2: {ALIAS}"));
+        let many: String = (0..=MAX_SETTINGS).map(|n| format!("k{n}: 1\n")).collect();
+        assert_eq!(read(&many), format!("it has more than {MAX_SETTINGS} settings"));
     }
 }
