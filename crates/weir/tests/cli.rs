@@ -42,6 +42,7 @@ fn desk() -> tempfile::TempDir {
     put(&folder.path().join("rules"), "local.rules", RULES.as_bytes());
     put(folder.path(), "threshold.config", b"suppress gen_id 1, sig_id 1\n");
     put(folder.path(), "suricata.yaml", b"%YAML 1.1\n---\nstream:\n  midstream: true\n");
+    fs::copy(root().join("crates/detect/src/rarity.bin"), folder.path().join("rarity.bin")).unwrap();
     put(folder.path(), "categories.txt", b"1,Bad,Hosts that are bad\n");
     put(folder.path(), "bad.list", b"192.0.2.0/24,1,100\n");
     folder

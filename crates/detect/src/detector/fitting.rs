@@ -6,7 +6,7 @@ use super::flow_state::FlowState;
 use super::part::{Part, ProgramRule};
 use super::prepared::direction;
 use super::program::Program;
-use super::trial::TrialEnd;
+use super::trial::{HeaderPart, TrialEnd};
 use crate::condition::{Condition, OfSide, ProtocolOf};
 use crate::header::{Endpoint, Way};
 use crate::numbers::NumberTest;
@@ -35,6 +35,25 @@ pub(super) fn fits(program: &Program, part: &Part, moment: &Moment<'_>) -> bool 
     }
 }
 
+/// What of the header of a rule, by its position in [`Program::rules`], differs first from a flow, seen from either side.
+pub(super) fn differs(program: &Program, number: u32, moment: &Moment<'_>) -> Option<HeaderPart> {
+    let rule = program.rules.get(number as usize)?.rule();
+    let other = Moment { direction: moment.direction.opposite(), ..*moment };
+    let mut parts = program.parts.iter().filter(|part| part.rule == number);
+    if parts.any(|part| fits(program, part, moment) || fits(program, part, &other)) {
+        return None;
+    }
+    if !is_ip_proto_of(rule, moment) {
+        return Some(HeaderPart::Protocol);
+    }
+    let (from, to) = (moment.sender().0, moment.receiver().0);
+    let goes = |from, to| rule.header.source.addresses.has(from) && rule.header.destination.addresses.has(to);
+    match goes(from, to) || goes(to, from) {
+        true => Some(HeaderPart::Ports),
+        false => Some(HeaderPart::Addresses),
+    }
+}
+
 /// Whether a rule matches once for a side of a flow: it asks nothing of single packets, and its header is about addresses or an
 /// application.
 pub(super) fn matches_once(rule: &Rule) -> bool {
@@ -46,7 +65,7 @@ pub(super) fn matches_once(rule: &Rule) -> bool {
 }
 
 /// Whether the header of a rule covers the sender and the receiver, and the protocol of IP.
-pub(super) fn is_header_of(rule: &Rule, moment: &Moment<'_>) -> bool {
+fn is_header_of(rule: &Rule, moment: &Moment<'_>) -> bool {
     let has_ports = matches!(moment.ip_proto, 6 | 17 | 132);
     let is_in = |end: &Endpoint, (address, port): (IpAddr, u16)| {
         end.addresses.has(address) && (!has_ports || end.ports.has(port))
@@ -62,7 +81,7 @@ pub(super) fn is_header_of(rule: &Rule, moment: &Moment<'_>) -> bool {
 }
 
 /// Whether the header of a rule covers the protocol of IP.
-pub(super) fn is_ip_proto_of(rule: &Rule, moment: &Moment<'_>) -> bool {
+fn is_ip_proto_of(rule: &Rule, moment: &Moment<'_>) -> bool {
     let is_v4 = moment.initiator.0.is_ipv4();
     match rule.header.protocol.selects {
         Selects::Everything => true,

@@ -40,7 +40,7 @@ use crate::rule::{BufferTests, Test};
 use crate::transform::Transform;
 use crate::verify::{Memory, Verdict, verify};
 use about::{About, is_firm};
-use fitting::{condition_fails, fits, matches_once, matches_once_in_streams};
+use fitting::{condition_fails, differs, fits, matches_once, matches_once_in_streams};
 use flow_state::{
     AT_END_OF_FILE, Candidate, DATA_OF_FILE, END_OF_FILE, KIND_OF_FILE, Messages, OF_FILE, Tried, Window, at,
 };
@@ -295,7 +295,7 @@ impl Detector {
         self.bring(state);
         let Some(seen) = moment.packet else { return };
         self.is_packet_passed = false;
-        self.watching.explain_header(&self.program, moment, self.number);
+        self.watching.explain_header(moment, self.number, |rule| differs(&self.program, rule, moment));
         let scope = state.scope(moment.ip_proto == 6, &self.judging);
         if state.is_over(self.number) || scope == Midstream::Nothing {
             return;

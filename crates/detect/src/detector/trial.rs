@@ -1,14 +1,12 @@
 //! Trials of rules: how each ended and what it cost, for those who write rules. A run that does not ask for it keeps none.
 
-use super::fitting::{fits, is_ip_proto_of};
-use super::{MatchedIn, Moment, Program};
-use crate::rule::Rule;
+use super::{MatchedIn, Moment};
 use foldhash::HashSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_wire::{Direction, Time};
 
-/// How a trial of a part of a rule ended: what failed first. Positions are those of the lists of [`Rule`].
+/// How a trial of a part of a rule ended: what failed first. Positions are those of the lists of [`Rule`](crate::Rule).
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum TrialEnd {
     /// The header of the rule is not that of the flow.
@@ -21,11 +19,11 @@ pub enum TrialEnd {
     Passed,
     /// The rule matches once for a side of a flow, and has.
     Done,
-    /// A buffer of [`Rule::buffers`] is not there.
+    /// A buffer of [`Rule::buffers`](crate::Rule::buffers) is not there.
     Missing(u16),
     /// A test of a buffer failed, and none after it was reached.
     Test {
-        /// The buffer, in [`Rule::buffers`].
+        /// The buffer, in [`Rule::buffers`](crate::Rule::buffers).
         buffer: u16,
         /// The test, in its tests.
         test: u16,
@@ -38,13 +36,13 @@ pub enum TrialEnd {
     LaterWindow,
     /// Other parts of the rule have yet to hold.
     Waits,
-    /// A condition failed, in [`Rule::conditions`].
+    /// A condition failed, in [`Rule::conditions`](crate::Rule::conditions).
     Condition(u16),
     /// The packet was put together from fragments, or was not, as the rule does not want it.
     Fragments,
-    /// Bits of the flow are not as the rule wants, in [`Rule::flow_bits`].
+    /// Bits of the flow are not as the rule wants, in [`Rule::flow_bits`](crate::Rule::flow_bits).
     FlowBits(u16),
-    /// Numbers of the flow are not as the rule wants, in [`Rule::flow_ints`].
+    /// Numbers of the flow are not as the rule wants, in [`Rule::flow_ints`](crate::Rule::flow_ints).
     FlowInts(u16),
     /// Bits of hosts are not as the rule wants.
     HostBits,
@@ -157,7 +155,7 @@ pub type Clock = fn() -> u64;
 /// Who looks on while rules are tried. Clones share what they keep.
 #[derive(Clone, Debug)]
 pub enum Onlooker {
-    /// Keeps the trials of the rule with this position in [`Program::rules`].
+    /// Keeps the trials of the rule with this position in [`Program::rules`](super::Program::rules).
     Of(u32, Arc<Mutex<Trials>>),
     /// Adds up what each rule costs, by its position.
     Costs(Clock, Arc<Mutex<Vec<RuleCost>>>),
@@ -234,24 +232,27 @@ impl Watching {
         }
     }
 
-    /// Keeps for each flow why the header of the rule is not the flow's.
-    pub fn explain_header(&self, program: &Program, moment: &Moment<'_>, packet: Option<u32>) {
+    /// Keeps for each flow why the header of the rule is not the flow's. `differs` says what of the header of a rule is not the flow's,
+    /// from either side.
+    pub fn explain_header(
+        &self,
+        moment: &Moment<'_>,
+        packet: Option<u32>,
+        differs: impl FnOnce(u32) -> Option<HeaderPart>,
+    ) {
         let Some(Onlooker::Of(number, trials)) = &self.onlooker else { return };
-        let Some(known) = program.rules.get(*number as usize) else { return };
         let flow = flow_of(moment);
         let mut trials = lock(trials);
         let flows = trials.fitting.len() + trials.others.len();
         if flows >= MAX_KEPT || trials.fitting.contains(&flow) || trials.others.contains(&flow) {
             return;
         }
-        let other = Moment { direction: moment.direction.opposite(), ..*moment };
-        let mut parts = program.parts.iter().filter(|part| part.rule == *number);
-        if parts.any(|part| fits(program, part, moment) || fits(program, part, &other)) {
+        let Some(part) = differs(*number) else {
             trials.fitting.insert(flow);
             return;
-        }
+        };
         trials.others.insert(flow);
-        let end = TrialEnd::Header(what_differs(known.rule(), moment));
+        let end = TrialEnd::Header(part);
         trials.trials.push(Trial {
             flow,
             side: moment.direction,
@@ -295,17 +296,4 @@ impl Drop for Watching {
 pub(super) fn flow_of(moment: &Moment<'_>) -> TrialFlow {
     let Moment { initiator, responder, ip_proto, first, .. } = *moment;
     TrialFlow { initiator, responder, ip_proto, first }
-}
-
-/// What of a header, which is not that of a flow, differs first.
-fn what_differs(rule: &Rule, moment: &Moment<'_>) -> HeaderPart {
-    if !is_ip_proto_of(rule, moment) {
-        return HeaderPart::Protocol;
-    }
-    let (from, to) = (moment.sender().0, moment.receiver().0);
-    let goes = |from, to| rule.header.source.addresses.has(from) && rule.header.destination.addresses.has(to);
-    match goes(from, to) || goes(to, from) {
-        true => HeaderPart::Ports,
-        false => HeaderPart::Addresses,
-    }
 }
