@@ -4,6 +4,7 @@ use crate::support::aside::{Figure, is_aside};
 use crate::{data, is_emitted, json, logs, support};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 /// Compared values, and the required number of equal ones: of the captures that are looked at, and of those that are
 /// set aside.
@@ -96,7 +97,10 @@ fn pair(ends: [(&Value, &Value); 2], protocol: String) -> Pair {
     let has_ports = matches!(protocol.as_str(), "tcp" | "udp" | "sctp");
     let end = |(address, port): (&Value, &Value)| {
         let port = if has_ports { port.as_u64().unwrap_or(0) } else { 0 };
-        (address.as_str().unwrap_or_default().to_owned(), port)
+        let text = address.as_str().unwrap_or_default();
+        // One address of IPv6 has several texts.
+        let address = text.parse::<IpAddr>().map_or_else(|_| text.to_owned(), |address| address.to_string());
+        (address, port)
     };
     let mut ends = ends.map(end).to_vec();
     ends.sort();
