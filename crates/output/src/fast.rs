@@ -3,12 +3,9 @@
 use crate::alert::{ends, icmp};
 use crate::eve::push_proto;
 use crate::figures::printable;
-use crate::file::{Frame, LineFile};
 use crate::format::{push_full_address, push_number};
 use crate::zone::Zone;
-use crate::{Output, OutputSpec, Takes, ports};
-use std::io;
-use weir_api::Snapshot;
+use crate::{OutputSpec, Takes, alert_text, ports};
 use weir_engine::FlowIdentity;
 use weir_proto::{ALERT, Record, Value, lossless};
 
@@ -22,42 +19,8 @@ pub(crate) static FAST: OutputSpec = OutputSpec {
     has: |table| *table == ALERT,
     shows: |_| true,
     takes: Takes::Known,
-    open: |context| {
-        let file = LineFile::framed(context, "fast.log", Frame::default())?;
-        Ok(Box::new(Fast { file, zone: context.zone.clone() }))
-    },
+    open: |context| alert_text::open(context, "fast.log", write),
 };
-
-struct Fast {
-    file: LineFile,
-    zone: Zone,
-}
-
-impl Output for Fast {
-    fn interval(&mut self, _: &Snapshot) -> io::Result<()> {
-        self.file.flush()
-    }
-
-    fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
-        let Self { file, zone } = self;
-        if *record.table == ALERT {
-            file.line(record.time.0, |out| write(out, flow, record, zone));
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-
-    fn roll(&mut self, now: u64) -> io::Result<()> {
-        self.file.roll(now)
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.file.finish()
-    }
-}
 
 /// Writes `TIME  [**] [GID:SID:REV] MESSAGE [**] [Classification: CLASS] [Priority: N] {PROTOCOL} SOURCE -> DESTINATION`.
 fn write(out: &mut Vec<u8>, flow: &FlowIdentity, record: &Record<'_>, zone: &Zone) {

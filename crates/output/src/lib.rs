@@ -36,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod alert;
+mod alert_text;
 mod aligned;
 mod applications;
 mod assigned;

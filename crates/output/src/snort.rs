@@ -5,13 +5,10 @@
 
 use crate::alert::{ends, icmp};
 use crate::figures::printable;
-use crate::file::{Frame, LineFile};
 use crate::format::{push_address, push_number};
 use crate::zone::Zone;
-use crate::{Output, OutputContext, OutputSpec, Takes};
+use crate::{OutputSpec, Takes, alert_text};
 use std::fmt::Write;
-use std::io;
-use weir_api::Snapshot;
 use weir_engine::FlowIdentity;
 use weir_proto::{ALERT, Record, Value, lossless};
 use weir_wire::header::{Ethernet, Header, Icmp, Ipv4, Ipv6, Tcp};
@@ -30,7 +27,11 @@ pub(crate) static SNORT_FULL: OutputSpec = OutputSpec {
     has: |table| *table == ALERT,
     shows: |_| true,
     takes: Takes::Known,
-    open: |context| open(context, FULL_FILE, full),
+    open: |context| {
+        alert_text::open(context, FULL_FILE, |out, flow, record, zone| {
+            full(out, &Alert::new(flow, record, zone))
+        })
+    },
 };
 
 pub(crate) static SNORT_CSV: OutputSpec = OutputSpec {
@@ -43,48 +44,12 @@ pub(crate) static SNORT_CSV: OutputSpec = OutputSpec {
     has: |table| *table == ALERT,
     shows: |_| true,
     takes: Takes::Known,
-    open: |context| open(context, CSV_FILE, csv),
+    open: |context| {
+        alert_text::open(context, CSV_FILE, |out, flow, record, zone| {
+            csv(out, &Alert::new(flow, record, zone))
+        })
+    },
 };
-
-/// Writes an alert without the end of its last line.
-type Form = fn(&mut Vec<u8>, &Alert<'_>);
-
-struct Snort {
-    file: LineFile,
-    zone: Zone,
-    form: Form,
-}
-
-fn open(context: &OutputContext, name: &str, form: Form) -> io::Result<Box<dyn Output>> {
-    let file = LineFile::framed(context, name, Frame::default())?;
-    Ok(Box::new(Snort { file, zone: context.zone.clone(), form }))
-}
-
-impl Output for Snort {
-    fn interval(&mut self, _: &Snapshot) -> io::Result<()> {
-        self.file.flush()
-    }
-
-    fn record(&mut self, flow: &FlowIdentity, record: &Record<'_>) -> io::Result<()> {
-        let Self { file, zone, form } = self;
-        if *record.table == ALERT {
-            file.line(record.time.0, |out| form(out, &Alert { flow, record, zone, seen: Seen::of(record) }));
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-
-    fn roll(&mut self, now: u64) -> io::Result<()> {
-        self.file.roll(now)
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.file.finish()
-    }
-}
 
 /// An alert, with its packet if it has one.
 struct Alert<'a> {
@@ -94,7 +59,11 @@ struct Alert<'a> {
     seen: Option<Seen<'a>>,
 }
 
-impl Alert<'_> {
+impl<'a> Alert<'a> {
+    fn new(flow: &'a FlowIdentity, record: &'a Record<'a>, zone: &'a Zone) -> Self {
+        Self { flow, record, zone, seen: Seen::of(record) }
+    }
+
     fn number(&self, field: &str) -> u64 {
         if let Value::Uint(number) = self.record.get(field) { *number } else { 0 }
     }
@@ -356,10 +325,10 @@ mod tests {
     use super::*;
     use crate::fixtures;
 
-    fn written(form: Form, flow: &FlowIdentity, record: &Record<'_>) -> String {
+    fn written(form: fn(&mut Vec<u8>, &Alert<'_>), flow: &FlowIdentity, record: &Record<'_>) -> String {
         let zone = Zone::utc();
         let mut out = Vec::new();
-        form(&mut out, &Alert { flow, record, zone: &zone, seen: Seen::of(record) });
+        form(&mut out, &Alert::new(flow, record, &zone));
         String::from_utf8(out).unwrap()
     }
 
