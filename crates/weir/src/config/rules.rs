@@ -1,7 +1,7 @@
 //! The table `[rules]`: rules that look at flows, as -S reads them.
 
 use super::Setting;
-use super::read::{ConfigReader, Key};
+use super::read::{ConfigReader, Key, Node};
 use crate::cli::RuleOptions;
 use std::path::PathBuf;
 use toml::de::DeTable;
@@ -60,21 +60,13 @@ pub(super) static KEYS: [Key<RuleSettings>; 11] = [
     Key {
         name: "files",
         takes: "a list of rule files and directories, such as [\"/etc/weir/rules\"]",
-        read: |r, node, rules| {
-            rules.files.line = Some(r.line(node.span().start));
-            for path in r.array(node) {
-                rules.files.value.extend(r.path(path));
-            }
-        },
+        read: |r, node, rules| list(r, node, &mut rules.files, |r, path| r.path(path)),
     },
     Key {
         name: "variables",
         takes: "a list of variables, such as [\"HOME_NET=[10.0.0.0/8]\"]",
         read: |r, node, rules| {
-            rules.variables.line = Some(r.line(node.span().start));
-            for one in r.array(node) {
-                rules.variables.value.extend(r.parsed(one, |text| pair(text, "NAME=VALUE")));
-            }
+            list(r, node, &mut rules.variables, |r, one| r.parsed(one, |text| pair(text, "NAME=VALUE")));
         },
     },
     Key {
@@ -90,12 +82,7 @@ pub(super) static KEYS: [Key<RuleSettings>; 11] = [
     Key {
         name: "reputation",
         takes: "a list of files, such as [\"/etc/weir/reputation.list\"]",
-        read: |r, node, rules| {
-            rules.reputation.line = Some(r.line(node.span().start));
-            for path in r.array(node) {
-                rules.reputation.value.extend(r.path(path));
-            }
-        },
+        read: |r, node, rules| list(r, node, &mut rules.reputation, |r, path| r.path(path)),
     },
     Key {
         name: "geoip",
@@ -124,10 +111,7 @@ pub(super) static KEYS: [Key<RuleSettings>; 11] = [
         name: "suricata_set",
         takes: "a list of keys with values, such as [\"stream.midstream=true\"]",
         read: |r, node, rules| {
-            rules.suricata_set.line = Some(r.line(node.span().start));
-            for one in r.array(node) {
-                rules.suricata_set.value.extend(r.parsed(one, |text| pair(text, "KEY=VALUE")));
-            }
+            list(r, node, &mut rules.suricata_set, |r, one| r.parsed(one, |text| pair(text, "KEY=VALUE")));
         },
     },
     Key {
@@ -139,6 +123,19 @@ pub(super) static KEYS: [Key<RuleSettings>; 11] = [
         },
     },
 ];
+
+/// Adds the members of a list to its setting, each read by `read`. Members with an error are left out.
+fn list<T>(
+    r: &mut ConfigReader<'_>,
+    node: &Node<'_>,
+    to: &mut Setting<Vec<T>>,
+    read: impl Fn(&mut ConfigReader<'_>, &Node<'_>) -> Option<T>,
+) {
+    to.line = Some(r.line(node.span().start));
+    for one in r.array(node) {
+        to.value.extend(read(r, one));
+    }
+}
 
 /// A text with `=` between two parts that are not empty. `form` says so to the user.
 fn pair(text: &str, form: &str) -> Result<String, String> {
