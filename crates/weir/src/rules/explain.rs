@@ -1,10 +1,10 @@
 //! `weir rules explain`: what a rule says, how it is found, and why it is not in force.
 
-use super::files::Read;
+use super::files::{self, Read};
 use super::{Outcome, number, why_not_in_force};
 use crate::exit::Exit;
 use serde_json::{Value, json};
-use weir_detect::{Explained, Origin, ProgramRule, keyword, option_texts, rule_texts};
+use weir_detect::{Explained, Origin, ProgramRule, keyword, option_texts};
 use weir_output::aligned;
 use weir_output::figures::printable;
 
@@ -38,11 +38,8 @@ fn said(text: String, exit: Exit) -> Outcome {
 }
 
 /// The header of a rule and its options, as the text of its file has them.
-fn text_of(origin: &Origin) -> Option<(String, Vec<(String, String)>)> {
-    let file = weir_files::read_named(std::path::Path::new(""), std::path::Path::new(&*origin.file), 1 << 30)
-        .ok()?;
-    let texts = rule_texts(&file, true).ok()?;
-    let text = texts.into_iter().find(|text| text.line == origin.line)?.text;
+fn parts_of(origin: &Origin) -> Option<(String, Vec<(String, String)>)> {
+    let text = files::text_of(origin)?;
     let shown = |bytes: &[u8]| printable(&String::from_utf8_lossy(bytes));
     let header = text.get(..text.iter().position(|byte| *byte == b'(')?)?.trim_ascii();
     let options = option_texts(&text)?;
@@ -58,7 +55,7 @@ fn in_words(known: &ProgramRule, parts: &[Explained<'_>]) -> String {
     for (system, name) in &rule.references {
         out.push_str(&format!("reference {} {}\n", printable(system), printable(name)));
     }
-    if let Some((header, options)) = text_of(origin) {
+    if let Some((header, options)) = parts_of(origin) {
         out.push_str(&format!("\n{header}\n"));
         let row = |(name, value): &(String, String)| {
             let option = if value.is_empty() { name.clone() } else { format!("{name}:{value}") };
@@ -117,7 +114,7 @@ fn literal(bytes: &[u8]) -> String {
 
 fn object(known: &ProgramRule, parts: &[Explained<'_>]) -> Value {
     let (rule, origin) = (known.rule(), &known.loaded.origin);
-    let (header, options) = text_of(origin).unwrap_or_default();
+    let (header, options) = parts_of(origin).unwrap_or_default();
     let option = |(name, value): &(String, String)| {
         let help = keyword(name).map(|keyword| keyword.help);
         json!({"name": name, "value": value, "meaning": help})

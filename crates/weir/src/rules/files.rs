@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_detect::{
-    Class, Config, FileAgain, Judging, KnownRules, Lists, Places, Program, ProgramOptions, Rarity, Reading,
-    RuleFile, Ruleset, Scores, Sources, ThresholdLine, Variables,
+    Class, Config, FileAgain, Judging, KnownRules, Lists, Origin, Places, Program, ProgramOptions, Rarity,
+    Reading, RuleFile, Ruleset, Scores, Sources, ThresholdLine, Variables, rule_texts,
 };
 use weir_output::figures::{count, counted};
 
@@ -227,8 +227,8 @@ pub fn read_again(
                         .map_err(|error| unreadable(&file, error))?,
                 ),
             };
+            stamps.extend(stamp.map(|stamp| (name.clone(), stamp)));
             files.push((name, bytes));
-            stamps.extend(stamp.map(|stamp| (file.display().to_string(), stamp)));
         }
     }
     let text = |path: &Path| weir_files::read_named(Path::new(""), path, MAX_FILE);
@@ -271,6 +271,13 @@ pub fn read_again(
     };
     let program = program.with_thresholds(lines);
     Ok(Read { files: files.len(), set, program, classes, thresholds, beside })
+}
+
+/// The text of a rule, as its file has it now; `None` if the file cannot be read or has no rule there.
+pub(super) fn text_of(origin: &Origin) -> Option<Vec<u8>> {
+    let file = weir_files::read_named(Path::new(""), Path::new(&*origin.file), MAX_FILE).ok()?;
+    let text = rule_texts(&file, true).ok()?.into_iter().find(|text| text.line == origin.line)?.text;
+    Some(text.into_owned())
 }
 
 /// The directory of a file.

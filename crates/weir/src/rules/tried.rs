@@ -1,14 +1,12 @@
 //! Trials of a rule, in words and as JSON.
 
-use super::files::{MAX_FILE, Read, variables};
+use super::files::{Read, text_of, variables};
 use crate::cli::RuleOptions;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::IpAddr;
-use weir_detect::{
-    HeaderPart, Lists, LoadedRule, MatchedIn, Trial, TrialEnd, TrialFlow, Trials, Written, rule_texts,
-};
+use weir_detect::{HeaderPart, Lists, LoadedRule, MatchedIn, Trial, TrialEnd, TrialFlow, Trials, Written};
 use weir_output::figures::{count, counted, printable};
 use weir_wire::Direction;
 
@@ -82,10 +80,7 @@ impl<'r> Asked<'r> {
 /// The options of a rule, as its file has them.
 fn written(loaded: &LoadedRule, read: &Read, options: &RuleOptions) -> Option<Written> {
     let origin = &loaded.origin;
-    let path = std::path::Path::new(&*origin.file);
-    let file = weir_files::read_named(std::path::Path::new(""), path, MAX_FILE).ok()?;
-    let texts = rule_texts(&file, true).ok()?;
-    let text = texts.into_iter().find(|text| text.line == origin.line)?.text;
+    let text = text_of(origin)?;
     let mut lists = Lists::new(variables(&options.rule_var).ok()?);
     Written::of(&text, &origin.file, &mut lists, &read.beside)
 }
