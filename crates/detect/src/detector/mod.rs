@@ -642,8 +642,9 @@ impl Detector {
         candidates.sort_unstable();
         candidates.dedup_by_key(|candidate| candidate.part);
         // The end of a file repeats its beginning, which was looked at.
-        let not_of_files: Vec<&str> = new.iter().filter(|name| !OF_FILE.contains(name)).copied().collect();
         let ends_file = messages.ends_file();
+        let not_of_files = new.iter().copied().filter(|name| ends_file && !OF_FILE.contains(name));
+        let not_of_files: Vec<&str> = not_of_files.collect();
         for candidate in &mut candidates {
             let Some(one) = program.parts.get(candidate.part as usize) else { continue };
             let is_repeated =
