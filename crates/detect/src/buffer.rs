@@ -137,7 +137,7 @@ pub(crate) static FILE_SIZE: RuleBuffer =
     RuleBuffer::of("file.size", FILES, Both, "Size of a file that has ended.");
 
 /// The least size of a file, a number that `filesize` tests: also one that was cut off may exceed a number.
-pub(crate) static FILE_LEAST_SIZE: RuleBuffer =
+pub(crate) static FILE_MIN_SIZE: RuleBuffer =
     RuleBuffer::of("file.least_size", FILES, Both, "Bytes of a file that were received.");
 
 /// The checksums of a file, in lower-case hexadecimal digits, which `filemd5`, `filesha1` and `filesha256` look up.

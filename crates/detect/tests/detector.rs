@@ -51,8 +51,8 @@ struct Countries;
 impl Places for Countries {
     fn country(&self, address: IpAddr) -> Option<[u8; 2]> {
         match address {
-            IpAddr::V4(address) if address.octets() == CLIENT => Some(*b"DE"),
-            IpAddr::V4(address) if address.octets() == SERVER => Some(*b"FR"),
+            IpAddr::V4(address) if address == Ipv4Addr::from(CLIENT) => Some(*b"DE"),
+            IpAddr::V4(address) if address == Ipv4Addr::from(SERVER) => Some(*b"FR"),
             _ => None,
         }
     }

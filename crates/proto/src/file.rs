@@ -9,7 +9,7 @@ mod kind;
 mod magic;
 mod shown;
 
-pub(crate) use shown::{DATA, LEAST_SIZE, MAGIC, MD5, NAME, SHA1, SHA256, SIZE, Sight};
+pub(crate) use shown::{DATA, MAGIC, MD5, MIN_SIZE, NAME, SHA1, SHA256, SIZE, Sight};
 
 use crate::hex::hex;
 use crate::inflation::Allowance;

@@ -292,7 +292,7 @@ pub static SHARED_BUFFERS: &[&Buffer] = &[
     &file::NAME, //
     &file::MAGIC,
     &file::DATA,
-    &file::LEAST_SIZE,
+    &file::MIN_SIZE,
     &file::SIZE,
     &file::MD5,
     &file::SHA1,

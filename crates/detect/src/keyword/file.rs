@@ -1,7 +1,7 @@
 //! Files, and sets from files.
 
 use super::row::{Group, Keyword, reads};
-use crate::buffer::{FILE_LEAST_SIZE, FILE_MD5, FILE_SHA1, FILE_SHA256, FILE_SIZE, RuleBuffer, buffer};
+use crate::buffer::{FILE_MD5, FILE_MIN_SIZE, FILE_SHA1, FILE_SHA256, FILE_SIZE, RuleBuffer, buffer};
 use crate::builder::Builder;
 use crate::content::{Content, literal};
 use crate::fault::Fault;
@@ -128,7 +128,7 @@ fn file_size(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {
     let test = NumberTest::parse(value.unquoted(), u64::MAX, &[])?;
     // What was received of a file may exceed a number before its end is seen.
     let of = match test {
-        NumberTest::Above(_) | NumberTest::AtLeast(_) => &FILE_LEAST_SIZE,
+        NumberTest::Above(_) | NumberTest::AtLeast(_) => &FILE_MIN_SIZE,
         _ => &FILE_SIZE,
     };
     builder.add_apart(of, Test::Number(test))

@@ -16,7 +16,7 @@ pub(crate) static MAGIC: Buffer = Buffer::whole(
 pub(crate) static DATA: Buffer =
     Buffer::stream("file.data", "First 100 KiB of a file, decoded. Bodies of HTTP have their own buffers.");
 
-pub(crate) static LEAST_SIZE: Buffer = Buffer::number(
+pub(crate) static MIN_SIZE: Buffer = Buffer::number(
     "file.least_size",
     "Bytes of a file up to the last one that was received, whether or not it has ended.",
 );
@@ -32,7 +32,7 @@ pub(crate) static SHA256: Buffer = Buffer::whole(
 
 /// Whether anything is asked for that is known at the end of a file.
 fn is_end_asked(asked: Asked) -> bool {
-    [&LEAST_SIZE, &SIZE, &MD5, &SHA1, &SHA256].into_iter().any(|buffer| asked.has(buffer))
+    [&MIN_SIZE, &SIZE, &MD5, &SHA1, &SHA256].into_iter().any(|buffer| asked.has(buffer))
 }
 
 /// Maximum number of bytes of a file that rules see: Suricata's limit of bodies.
@@ -133,7 +133,7 @@ impl Shown {
             return;
         }
         let side = facts.side;
-        out.emit_number(&LEAST_SIZE, side, ended.size);
+        out.emit_number(&MIN_SIZE, side, ended.size);
         if ended.is_whole {
             out.emit_number(&SIZE, side, ended.size);
             let Hex { md5, sha1, sha256 } = ended.sums;

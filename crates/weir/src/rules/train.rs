@@ -9,7 +9,7 @@ use weir_detect::PairCounts;
 use weir_output::figures::counted;
 use weir_wire::{PacketBuf, decode_batch};
 
-/// Bytes by which payload is judged, at least so many and at most so many.
+/// Minimum and maximum number of bytes by which payload is judged.
 const JUDGED: (usize, usize) = (64, 256);
 
 /// Whether payload looks random, as what is encrypted or compressed does: rules find nothing in it, and it says nothing of what is
