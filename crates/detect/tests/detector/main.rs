@@ -1,0 +1,16 @@
+//! Flows made by hand, and the rules that match them and that do not.
+
+mod addresses;
+mod calls;
+mod changes;
+mod counts;
+mod events;
+mod files;
+mod flows;
+mod generated;
+mod limits;
+mod messages;
+mod packets;
+mod streams;
+mod verdicts;
+mod watch;
