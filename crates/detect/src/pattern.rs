@@ -25,6 +25,8 @@ pub struct Pattern {
     pub is_negated: bool,
     /// Whether it is searched from the end of the last match on.
     pub is_relative: bool,
+    /// Whether what it matches at a place does not depend on the byte from which it is searched.
+    pub(crate) begins_anywhere: bool,
     engine: Engine,
 }
 
@@ -48,7 +50,7 @@ pub enum Found {
 
 impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { expression, is_negated, is_relative, engine } = self;
+        let Self { expression, is_negated, is_relative, engine, .. } = self;
         let engine = match engine {
             Engine::Linear(_) => "linear",
             Engine::Perl(_) => "PCRE2",
@@ -110,8 +112,10 @@ impl Pattern {
         // The engines read text. Each byte above 0x7f becomes its escape, which both read as that byte.
         let text: String = expression.bytes.iter().map(|byte| escaped(*byte)).collect();
         let engine = compile(&text, letters).map_err(|reason| expression.wrong(reason))?;
+        let begins_anywhere = matches!(&engine, Engine::Linear(engine) if begins_anywhere(engine.as_str()));
         let expression = expression.shown_whole().into();
-        Ok((Self { expression, is_negated, is_relative: letters.is_relative, engine }, buffer))
+        let is_relative = letters.is_relative;
+        Ok((Self { expression, is_negated, is_relative, begins_anywhere, engine }, buffer))
     }
 
     /// Whether its time is in proportion to the text that it searches.
@@ -292,6 +296,17 @@ fn linear_form(expression: &str, letters: Letters) -> Option<String> {
     Some(if letters.is_anchored { format!(r"\A(?:{form})") } else { form })
 }
 
+/// Whether an expression of the linear engine, which has no look-behind, asks nowhere for what is before a place.
+fn begins_anywhere(expression: &str) -> bool {
+    let has_anchor = signs(expression).any(|(_, byte, in_class)| byte == b'^' && !in_class);
+    let mut bytes = expression.bytes();
+    let mut borders = std::iter::from_fn(|| match bytes.next()? {
+        b'\\' => bytes.next().map(|escaped| b"AbB<>".contains(&escaped)),
+        _ => Some(false),
+    });
+    !has_anchor && !borders.any(|is_border| is_border)
+}
+
 /// A walk over the signs of an expression: each with its place, and whether it is in a class.
 fn signs(expression: &str) -> impl Iterator<Item = (usize, u8, bool)> {
     let bytes = expression.as_bytes();
@@ -414,6 +429,25 @@ mod tests {
         let text = format!("{}b", "a".repeat(4096));
         assert_eq!(finds(r#""/^(?:a+)+$/""#, &text), Found::No);
         assert_eq!(finds(r#""/^(a+)+(?=c)$/""#, &text), Found::GaveUp);
+    }
+
+    #[test]
+    fn what_asks_for_the_bytes_before_it_depends_on_where_it_is_searched_from() {
+        let begins_anywhere = |text: &str| pattern(text).unwrap().begins_anywhere;
+        for text in [r#""/ab+/""#, r#""/[^a]b$/m""#, r#""/\x5e[\^a]/""#, r#""/(?:a|b)c\z/""#] {
+            assert!(begins_anywhere(text), "{text}");
+        }
+        for text in [
+            r#""/^a/""#,
+            r#""/a|^b/m""#,
+            r#""/\bab/""#,
+            r#""/a\B/""#,
+            r#""/a/A""#,
+            r#""/(?<!a)b/""#,
+            r#""/(a)\1/""#,
+        ] {
+            assert!(!begins_anywhere(text), "{text}");
+        }
     }
 
     #[test]

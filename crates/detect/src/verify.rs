@@ -26,6 +26,27 @@ pub enum Verdict {
     GaveUp,
 }
 
+/// Places at which a literal or expression does not begin: from the first one to before the second one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clear {
+    from: usize,
+    to: usize,
+}
+
+/// A test whose literal or expression is searched for, by how many tests are left with it. It is searched for anew after each place of
+/// the test before it, and again after each place of its own: what is known of either is kept apart.
+#[derive(Clone, Copy, Debug)]
+struct Searched {
+    left: usize,
+    is_again: bool,
+}
+
+impl Searched {
+    fn place(self) -> usize {
+        2 * self.left + usize::from(self.is_again)
+    }
+}
+
 /// What the tests of a rule share while it is verified.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
@@ -34,6 +55,10 @@ pub struct Memory {
     /// What `base64_decode` decoded last.
     decoded: Vec<u8>,
     steps: u32,
+    /// Bytes that were searched for literals and expressions.
+    searched: u64,
+    /// What is known of literals and expressions that were searched for in the buffer, two for each test.
+    clear: Vec<Clear>,
     /// The fewest tests that were left when one failed.
     left: usize,
     /// How many tests there are.
@@ -56,9 +81,41 @@ impl Memory {
         self.of.saturating_sub(self.left)
     }
 
+    /// The tests that were tried in the buffer that was verified last, each at each place.
+    pub fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    /// The bytes that were searched for literals and expressions in the buffer that was verified last.
+    pub fn searched(&self) -> u64 {
+        self.searched
+    }
+
     /// Says whether numbers of DCE/RPC have their least significant byte first, until another rule begins.
     pub(crate) fn set_order(&mut self, is_little: bool) {
         self.is_little = is_little;
+    }
+
+    /// Begins a buffer with this number of tests, in which nothing was searched for.
+    fn begin_buffer(&mut self, tests: usize) {
+        self.clear.clear();
+        self.clear.resize(2 * (tests + 1), Clear::default());
+    }
+
+    /// Where a search from a place need begin.
+    fn begins(&self, searched: Searched, from: usize) -> usize {
+        match self.clear.get(searched.place()) {
+            Some(clear) if (clear.from..=clear.to).contains(&from) => clear.to,
+            _ => from,
+        }
+    }
+
+    /// Takes note that what is searched for does not begin between a place and another one.
+    fn is_clear(&mut self, searched: Searched, from: usize, to: usize) {
+        if let Some(clear) = self.clear.get_mut(searched.place()) {
+            let is_longer = (clear.from..=clear.to).contains(&from);
+            *clear = Clear { from: if is_longer { clear.from } else { from }, to: to.max(from) };
+        }
     }
 
     /// A number in a rule. A variable beyond 63 bits is the greatest number.
@@ -88,7 +145,8 @@ pub fn verify(
     base64_data: Option<&BufferTests>,
     memory: &mut Memory,
 ) -> Verdict {
-    memory.steps = 0;
+    (memory.steps, memory.searched) = (0, 0);
+    memory.begin_buffer(of.tests.len());
     (memory.left, memory.of) = (of.tests.len(), of.tests.len());
     Search { bytes, base64_data, memory }.holds(&of.tests, 0)
 }
@@ -111,16 +169,19 @@ impl Search<'_> {
             }
             self.memory.left = self.memory.left.min(rest.len());
             let is_tried_again = after.iter().take_while(|next| !ends_a_chain(next)).any(Test::is_relative);
+            let mut searched = Searched { left: rest.len(), is_again: false };
             match test {
                 Test::Content(content) if content.is_negated => {
-                    if self.has_content(content, last) {
+                    if self.has_content(content, last, searched) {
                         return Verdict::No;
                     }
                 }
                 Test::Content(content) => {
                     let Some((mut from, to)) = self.window(content, last) else { return Verdict::No };
                     loop {
-                        let Some(at) = self.find_content(content, from, to) else { return Verdict::No };
+                        let Some(at) = self.find_content(content, (from, to), searched) else {
+                            return Verdict::No;
+                        };
                         let end = at + content.bytes.len();
                         if !is_tried_again {
                             last = end;
@@ -130,6 +191,7 @@ impl Search<'_> {
                             Verdict::No => from = at + 1,
                             verdict => return verdict,
                         }
+                        searched.is_again = true;
                     }
                 }
                 Test::Pattern(pattern) => match self.pattern(pattern, after, last, is_tried_again) {
@@ -213,8 +275,9 @@ impl Search<'_> {
         if from > self.bytes.len() {
             return if pattern.is_negated { Ok(last) } else { Err(Verdict::No) };
         }
+        let mut searched = Searched { left: after.len() + 1, is_again: false };
         loop {
-            match pattern.find(self.bytes, from) {
+            match self.find_pattern(pattern, from, searched) {
                 Found::GaveUp => return Err(Verdict::GaveUp),
                 Found::No if pattern.is_negated => return Ok(last),
                 Found::No => return Err(Verdict::No),
@@ -225,11 +288,34 @@ impl Search<'_> {
                     verdict => return Err(verdict),
                 },
             }
+            searched.is_again = true;
             self.memory.steps += 1;
             if self.memory.steps > MAX_STEPS {
                 return Err(Verdict::GaveUp);
             }
         }
+    }
+
+    /// The first match of an expression from a place on. Bytes in which it is known not to begin are not searched again.
+    fn find_pattern(&mut self, pattern: &Pattern, from: usize, searched: Searched) -> Found {
+        let begin = if pattern.begins_anywhere { self.memory.begins(searched, from) } else { from };
+        if begin > self.bytes.len() {
+            return Found::No;
+        }
+        let found = pattern.find(self.bytes, begin);
+        let end = match found {
+            Found::At(start, end) => {
+                self.memory.is_clear(searched, begin, start);
+                end
+            }
+            Found::No => {
+                self.memory.is_clear(searched, begin, self.bytes.len() + 1);
+                self.bytes.len()
+            }
+            Found::GaveUp => self.bytes.len(),
+        };
+        self.memory.searched += (end - begin) as u64;
+        found
     }
 
     /// Where a literal may begin and must end.
@@ -251,24 +337,35 @@ impl Search<'_> {
         (from <= to).then_some((from, to))
     }
 
-    fn has_content(&self, content: &Content, last: usize) -> bool {
-        self.window(content, last).is_some_and(|(from, to)| self.find_content(content, from, to).is_some())
+    fn has_content(&mut self, content: &Content, last: usize, searched: Searched) -> bool {
+        self.window(content, last)
+            .is_some_and(|window| self.find_content(content, window, searched).is_some())
     }
 
-    /// The first place of a literal in a window.
-    fn find_content(&self, content: &Content, from: usize, to: usize) -> Option<usize> {
+    /// The first place of a literal in a window. Bytes in which it is known not to begin are not searched again.
+    fn find_content(
+        &mut self,
+        content: &Content,
+        (from, to): (usize, usize),
+        searched: Searched,
+    ) -> Option<usize> {
         let length = content.bytes.len();
         if content.is_at_end {
             let at = self.bytes.len().checked_sub(length)?;
             let is_there = at >= from && to == self.bytes.len() && self.equals(content, at);
             return is_there.then_some(at);
         }
-        let window = self.bytes.get(from..to)?;
+        let begin = self.memory.begins(searched, from);
+        let window = self.bytes.get(begin..to)?;
         let found = match content.ignores_case {
             false => memchr::memmem::find(window, &content.bytes),
             true => find_ignoring_case(window, &content.bytes),
         };
-        found.map(|at| from + at)
+        self.memory.searched += found.map_or(window.len(), |at| at + length) as u64;
+        let at = found.map(|at| begin + at);
+        // What lies over the end of the window may begin in it.
+        self.memory.is_clear(searched, begin, at.unwrap_or((to + 1).saturating_sub(length)));
+        at
     }
 
     fn equals(&self, content: &Content, at: usize) -> bool {
@@ -388,6 +485,8 @@ impl Search<'_> {
     fn decoded_holds(&mut self) -> Verdict {
         let Some(of) = self.base64_data else { return Verdict::Yes };
         let decoded = std::mem::take(&mut self.memory.decoded);
+        let clear = std::mem::take(&mut self.memory.clear);
+        self.memory.begin_buffer(of.tests.len());
         let left = self.memory.left;
         let verdict = match decoded.is_empty() {
             true => Verdict::No,
@@ -396,7 +495,7 @@ impl Search<'_> {
                 Search { bytes: &bytes, base64_data: None, memory: self.memory }.holds(&of.tests, 0)
             }
         };
-        (self.memory.decoded, self.memory.left) = (decoded, left);
+        (self.memory.decoded, self.memory.clear, self.memory.left) = (decoded, clear, left);
         verdict
     }
 }

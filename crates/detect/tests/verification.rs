@@ -75,6 +75,12 @@ fn content() -> impl Strategy<Value = String> {
         .prop_map(|(literal, place, not, case)| format!("content:{not}\"{literal}\";{place}{case} "))
 }
 
+fn expression() -> impl Strategy<Value = String> {
+    let parts = "(a|b|ab?|[ab]A|a+b|b*){1,3}";
+    (prop_oneof![5 => Just(""), 1 => Just("!")], parts, prop_oneof![3 => Just("R"), 1 => Just("")])
+        .prop_map(|(not, expression, letter)| format!("pcre:{not}\"/{expression}/{letter}\"; "))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
     #[test]
@@ -87,6 +93,23 @@ proptest! {
         let is = verdict(&rule, bytes.as_bytes());
         prop_assert_ne!(is, Verdict::GaveUp);
         prop_assert_eq!(is == Verdict::Yes, plainly_holds(&of.tests, bytes.as_bytes(), 0));
+    }
+
+    #[test]
+    fn what_is_known_of_expressions_changes_nothing(
+        tests in proptest::collection::vec(prop_oneof![content(), expression()], 2..6),
+        bytes in "[abA]{0,20}",
+    ) {
+        let rule = |text: &str| {
+            let text = format!("alert tcp any any -> any any ({text} sid:1;)");
+            parse_rule(text.as_bytes(), "x.rules", &mut Lists::default(), &NoSources).map(|parsed| parsed.rule)
+        };
+        // The border of a word, or none, is at every place: what is before a place counts, and nothing is known of it.
+        let with_borders = tests.concat().replace("pcre:\"/", "pcre:\"/(?:\\b|\\B)").replace("pcre:!\"/", "pcre:!\"/(?:\\b|\\B)");
+        if let (Ok(rule), Ok(other)) = (rule(&tests.concat()), rule(&with_borders)) {
+            let (one, other) = (verdict(&rule, bytes.as_bytes()), verdict(&other, bytes.as_bytes()));
+            prop_assert_eq!(one, other, "{}", tests.concat());
+        }
     }
 
     #[test]

@@ -155,6 +155,10 @@ pub struct DetectorStats {
     pub held: u64,
     /// Verifications that a limit of steps ended.
     pub gave_up: u64,
+    /// Tests that were tried in these verifications, each at each place.
+    pub steps: u64,
+    /// Bytes that literals and expressions were searched for in these verifications.
+    pub searched: u64,
     /// Values and states of flows that had no room.
     pub no_room: u64,
 }
@@ -758,6 +762,8 @@ impl Detector {
         self.stats.verified += 1;
         let bytes = Transform::all(&of.transforms, value);
         let verdict = verify(of, &bytes, decoded, &mut self.memory);
+        self.stats.steps += u64::from(self.memory.steps());
+        self.stats.searched += self.memory.searched();
         let gave_up = verdict == Verdict::GaveUp;
         if verdict == Verdict::Yes {
             self.stats.held += 1;

@@ -14,3 +14,4 @@ mod packets;
 mod streams;
 mod verdicts;
 mod watch;
+mod work;
