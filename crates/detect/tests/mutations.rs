@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use std::path::Path;
-use weir_detect::{KEYWORDS, Lists, NoSources, Reading, RuleFile, Ruleset, Variables, parse_rule};
+use weir_detect::{KEYWORDS, Lists, NoSources, Program, Reading, RuleFile, Ruleset, Variables, parse_rule};
 
 const NEIGHBOUR: &[u8] =
     b"\nalert tcp any any -> any any (msg:\"neighbour\"; content:\"x\"; sid:4000000000;)\n";
@@ -101,12 +101,111 @@ proptest! {
     }
 }
 
+/// Each rule is broken in one way, and its reason has this part.
+#[test]
+fn broken_rules_say_why_and_their_neighbours_are_read() {
+    let whole = |header: &str, options: &str| format!("alert tcp {header} ({options})");
+    let options = |options: &str| whole("any any -> any any", &format!("{options} sid:1;"));
+    let header = |header: &str| whole(header, "content:\"a\"; sid:1;");
+    let broken = [
+        (options("content:\"a;"), "ends without"),
+        (options("content:a\";"), "without `\"`"),
+        (options("content:\"|41\";"), "second one"),
+        (options("content:\"|4|\";"), "one is left"),
+        (options("content:\"|4g|\";"), "hexadecimal"),
+        (options("content:\"\";"), "empty"),
+        (options("content:\"||\";"), "empty"),
+        (options("content:;"), "begins without `\""),
+        (options(&format!("content:\"{}\";", "a".repeat(65_536))), "65535"),
+        (options("content:\"a\"; content:\"b\"; distance:1048577;"), "1048576"),
+        (options("content:\"a\"; content:\"b\"; distance:-1048577;"), "1048576"),
+        (options("content:\"a\"; content:\"b\"; within:99999999999999999999;"), "1048576"),
+        (options("content:\"a\"; offset:-1;"), "1048576"),
+        (options("content:\"abc\"; depth:2;"), "depth"),
+        (options("pcre:\"/(/\";"), "wrong"),
+        (options("nocase;"), "content"),
+        (options("dsize:65536;"), "65535"),
+        (header("any any -> any 65536"), "65535"),
+        (header("any [1:70000] -> any any"), "65535"),
+        (header("any 90:80 -> any any"), "ends before"),
+        (header("any !any -> any any"), "is left"),
+        (header("[10.0.0.0/8,!10.0.0.0/8] any -> any any"), "no address is left"),
+        (header("[10.0.0.0/9,10.128.0.0/9,!10.0.0.0/8] any -> any any"), "no address is left"),
+        (header("any any -> any [80,!80]"), "is left"),
+        (header("[10.0.0.0/8 any -> any any"), "ends before the source's ports"),
+        (header("$NO_SUCH_NET any -> any any"), "not a variable"),
+        (header("any any => any"), "port"),
+        (whole("any any -> any any", "content:\"a\";"), "sid"),
+        (whole("any any -> any any", "content:\"a\"; sid:0;"), "1 to 4294967295"),
+        (whole("any any -> any any", "content:\"a\"; sid:4294967296;"), "4294967295"),
+        (whole("any any -> any any", "content:\"a\"; sid:-1;"), "4294967295"),
+        (whole("any any -> any any", "content:\"a\"; sid:1; sid:2;"), "sid"),
+        ("alert tcp any any -> any any (content:\"a\"; sid:1;".to_owned(), ")"),
+        ("alert".to_owned(), "the options are missing"),
+    ];
+    for (text, part) in &broken {
+        for end in ["\n", "\r\n"] {
+            let file = [b"# a comment", end.as_bytes(), text.as_bytes(), end.as_bytes(), NEIGHBOUR].concat();
+            let set = read(&file);
+            let shown = text.get(..100).unwrap_or(text);
+            assert_eq!(set.refusals.len(), 1, "{shown}");
+            let refusal = &set.refusals[0];
+            assert!(refusal.fault.reason.contains(part), "{shown}: {}", refusal.fault.reason);
+            assert_eq!(refusal.origin.line, 2, "{shown}");
+            let sids: Vec<u32> = set.rules.iter().map(|loaded| loaded.rule.sid).collect();
+            assert_eq!(sids, [4_000_000_000], "{shown}");
+        }
+    }
+    // All in one file.
+    let all: String = broken.iter().map(|(text, _)| format!("{text}\n")).collect();
+    let set = read(&[all.as_bytes(), NEIGHBOUR].concat());
+    assert_eq!((set.rules.len(), set.refusals.len()), (1, broken.len()));
+}
+
+#[test]
+fn variables_that_name_themselves_refuse_their_rules_alone() {
+    let mut variables = Variables::default();
+    for (name, value) in [("A", "[10.0.0.1,$A]"), ("B", "!$C"), ("C", "[$B]")] {
+        variables.set_addresses(name, value);
+    }
+    let reading = Reading { variables, sources: &NoSources, with_switched_off: false };
+    let rule = |sid, net| format!("alert tcp {net} any -> any any (content:\"a\"; sid:{sid};)\n");
+    let text = [rule(1, "$A"), rule(2, "$B"), rule(3, "[$C,10.0.0.2]"), rule(4, "!$A")].concat();
+    let bytes = [text.as_bytes(), NEIGHBOUR].concat();
+    let set = Ruleset::read([RuleFile { name: "x", bytes: &bytes }], &reading);
+    assert_eq!((set.rules.len(), set.refusals.len()), (1, 4));
+    assert!(set.refusals.iter().all(|refusal| refusal.fault.reason.contains("more than 32")));
+}
+
+/// Text in UTF-16, in the order of bytes of a byte-order mark.
+fn wide(text: &str, is_little: bool) -> Vec<u8> {
+    let bytes = |unit: u16| if is_little { unit.to_le_bytes() } else { unit.to_be_bytes() };
+    std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(bytes).collect()
+}
+
 #[test]
 fn files_of_every_kind_of_bad_form() {
     // A byte-order mark, CRLF, NUL, a rule without its end.
     let set = read(b"\xef\xbb\xbfalert tcp any any -> any any (sid:1;)\r\nalert tcp any any -> any any (content:\"a\0b\"; sid:2;)\r\nalert");
     assert_eq!((set.rules.len(), set.refusals.len()), (2, 1));
-    assert!(read(b"\xff\xfea\0l\0").refusals[0].fault.reason.contains("UTF-16"));
+    // UTF-16 in either order takes its own file alone.
+    for is_little in [true, false] {
+        let file = wide("alert tcp any any -> any any (sid:1;)\n", is_little);
+        let reading =
+            Reading { variables: Variables::default(), sources: &NoSources, with_switched_off: false };
+        let files = [RuleFile { name: "wide", bytes: &file }, RuleFile { name: "plain", bytes: NEIGHBOUR }];
+        let set = Ruleset::read(files, &reading);
+        assert_eq!((set.rules.len(), set.refusals.len(), set.unreadable), (1, 1, 1));
+        assert!(set.refusals[0].fault.reason.contains("UTF-16"), "{}", set.refusals[0].fault.reason);
+    }
+    // NUL in every place of a rule.
+    let rule = "alert tcp any any -> any any (content:\"ab\"; sid:1;)";
+    for at in 0..=rule.len() {
+        let (before, after) = rule.as_bytes().split_at(at);
+        let set = read(&[before, b"\0", after, NEIGHBOUR].concat());
+        assert!(set.rules.iter().any(|loaded| loaded.rule.sid == 4_000_000_000), "{at}");
+        assert_eq!(set.offered(), 2, "{at}");
+    }
     // A sid twice, none, 0 and beyond 32 bits.
     let rule = |sid: &str| format!("alert tcp any any -> any any (content:\"a\"; {sid})\n");
     let text =
@@ -115,6 +214,8 @@ fn files_of_every_kind_of_bad_form() {
     assert_eq!((set.rules.len(), set.replaced, set.refusals.len()), (1, 2, 3));
     assert_eq!(set.rules[0].rule.rev, 2);
     assert_eq!(set.offered(), 6);
+    // The greatest sid is one.
+    assert_eq!(read(rule("sid:4294967295;").as_bytes()).rules[0].rule.sid, u32::MAX);
     // A bit that no rule sets.
     let set = read(b"alert tcp any any -> any any (flowbits:isset,a; sid:1;)");
     assert!(set.notes_of_unset_bits()[0].text.contains("no rule in force sets the flowbit a"));
@@ -126,6 +227,17 @@ fn sizes_have_limits() {
     let set = read(long.as_bytes());
     assert!(set.refusals[0].fault.reason.contains("at most 1048576"));
     assert!(set.refusals[0].excerpt.len() <= weir_detect::MAX_EXCERPT);
+    // A hundred megabytes on one line, of options and of bytes that are none, take no neighbour with them.
+    for part in ["content:\"a\"; ", "\\", "\"", "(", "|"] {
+        let mut file = b"alert tcp any any -> any any (".to_vec();
+        file.extend(part.bytes().cycle().take(100 << 20));
+        file.push(b'.');
+        file.extend_from_slice(NEIGHBOUR);
+        let set = read(&file);
+        assert_eq!((set.rules.len(), set.refusals.len()), (1, 1), "{part}");
+        assert!(set.refusals[0].fault.reason.contains("at most 1048576"));
+        assert!(set.refusals[0].excerpt.len() <= weir_detect::MAX_EXCERPT);
+    }
     // A megabyte of brackets, of options, of digits.
     for text in ["[".repeat(1 << 19), "content:\"a\";".repeat(40_000), "9".repeat(1 << 19)] {
         read(format!("alert tcp {text} any -> any any (sid:1;)").as_bytes());
@@ -135,9 +247,12 @@ fn sizes_have_limits() {
 }
 
 #[test]
-fn many_rules_are_read() {
-    let text: String = (1..=100_000)
-        .map(|sid| format!("alert tcp any any -> any 80 (content:\"{sid}\"; sid:{sid};)\n"))
+fn a_million_rules_are_read_and_found() {
+    let text: String = (1..=1_000_000)
+        .map(|sid| format!("alert udp any any -> any 80 (content:\"{sid:07}\"; sid:{sid};)\n"))
         .collect();
-    assert_eq!(read(text.as_bytes()).rules.len(), 100_000);
+    let set = read(text.as_bytes());
+    assert_eq!((set.rules.len(), set.refusals.len()), (1_000_000, 0));
+    let program = Program::new(&set, &[]);
+    assert_eq!((program.rules.len(), program.unread.len()), (1_000_000, 0));
 }

@@ -2,7 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_detect::{FileAgain, KnownRules, Reading, RuleFile, Ruleset, Sources, Variables};
+use weir_detect::{
+    Detector, FileAgain, FlowState, KnownRules, Moment, Program, ProgramOptions, Reading, RuleFile, Ruleset,
+    Seen, Sources, Test, Variables,
+};
+use weir_wire::build::{self, flags};
+use weir_wire::stream::Chunk;
+use weir_wire::{Direction, Hints, Layers, LinkType, Time, decode};
 
 fn shared() -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
@@ -126,4 +132,78 @@ fn rules_that_are_read_again_equal_those_that_are_read_anew() {
     let kept =
         again.rules.iter().filter(|one| first.rules.iter().any(|old| Arc::ptr_eq(&old.rule, &one.rule)));
     assert!(kept.count() + 2 >= first.rules.len(), "unchanged rules are not read again");
+}
+
+/// What flows of all protocols that rules name match, one flow for each 40 rules: their contents, as payload of packets, as stream, and as
+/// values of the buffers that they name. The sids are in order.
+fn matched(program: Program, offered: &Ruleset) -> Vec<u32> {
+    let mut detector = Detector::new(Arc::new(program));
+    let mut sids = Vec::new();
+    let numbers: Vec<u8> = (1..=weir_proto::PROTOCOLS.len() as u8).collect();
+    for (number, rules) in (0_u16..).zip(offered.rules.chunks(40)) {
+        let mut state = FlowState::default();
+        let (client, server) = ([10, 0, 0, 1], [192, 0, 2, 1]);
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let moment = Moment {
+                time: Time(u64::from(number) * 1_000_000_000),
+                direction,
+                initiator: (client.into(), 40_000 + number),
+                responder: (server.into(), 80),
+                ip_proto: 6,
+                protocols: [numbers[usize::from(number) % numbers.len()], 0, 0, 0],
+                first: Time(0),
+                packet: None,
+            };
+            let tests = rules.iter().flat_map(|loaded| &loaded.rule.buffers);
+            for of in tests {
+                let contents = of.tests.iter().filter_map(|test| match test {
+                    Test::Content(content) if !content.is_negated => Some(&*content.bytes),
+                    _ => None,
+                });
+                let value = contents.collect::<Vec<_>>().concat();
+                let named = weir_proto::buffers().find(|buffer| buffer.name == of.buffer.name);
+                match named {
+                    Some(buffer) => detector.buffer(&mut state, &moment, buffer, &value),
+                    None => {
+                        let frame =
+                            build::ethernet().ipv4(client, server).tcp(40_000 + number, 80, flags::ACK);
+                        let frame = frame.payload(&value[..value.len().min(1_400)]);
+                        let layers: Layers = decode(&build::packet(&frame, LinkType::ETHERNET));
+                        let seen = Seen { data: &frame, layers: &layers, hints: Hints(0) };
+                        Detector::sees(&mut state, direction, &seen);
+                        detector.packet(&mut state, &Moment { packet: Some(seen), ..moment });
+                        let chunk = Chunk { time: Time(0), direction, gap: 0, data: &value };
+                        detector.chunk(&mut state, &moment, &chunk);
+                    }
+                }
+            }
+            detector.complete(&mut state, &moment);
+            detector.end(&mut state, &moment);
+        }
+        let found: Vec<u32> = detector.take().map(|found| found.rule).collect();
+        sids.extend(found.iter().map(|rule| detector.program().rules[*rule as usize].rule().sid));
+    }
+    sids.sort_unstable();
+    sids
+}
+
+#[test]
+fn rules_of_emerging_threats_in_another_order_match_as_often() {
+    let Some(shared) = shared() else {
+        println!("skipped: no shared data");
+        return;
+    };
+    let folder = shared.join("et-open");
+    let set = set_of(&rule_files(&folder), &folder);
+    let one = matched(Program::new(&set, &[]), &set);
+    println!("{} matches", one.len());
+    assert!(one.len() > 500, "{}", one.len());
+    for turn in [1, 1_234, 5_000] {
+        let mut turned = set_of(&rule_files(&folder), &folder);
+        turned.rules.rotate_left(turn);
+        turned.rules.reverse();
+        assert!(one == matched(Program::new(&turned, &[]), &set), "turned by {turn}");
+    }
+    let plain = ProgramOptions { searches: false, ..ProgramOptions::default() };
+    assert!(one == matched(Program::with(&set, &[], plain), &set), "without a search");
 }

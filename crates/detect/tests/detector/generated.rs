@@ -93,11 +93,39 @@ fn flow() -> impl Strategy<Value = Vec<Happens>> {
     prop::collection::vec(one, 0..24)
 }
 
+/// A match: the sid of its rule, its transaction and its side.
+type Shown = (u32, Option<u64>, Direction);
+
+/// Takes the matches so far of rules that are always there.
+fn taken(watch: &mut Watch, found: &mut Vec<Shown>) {
+    let [searching, plain] = watch.both.each_mut().map(|(detector, _)| {
+        let matches: Vec<Match> = detector.take().collect();
+        let rules = &detector.program().rules;
+        let shown = |one: &Match| (rules[one.rule as usize].rule().sid, one.transaction, one.direction);
+        matches.iter().map(shown).filter(|(sid, ..)| *sid < COMES_AND_GOES).collect::<Vec<_>>()
+    });
+    assert_eq!(searching, plain, "the search changes what matches");
+    found.extend(searching);
+}
+
 /// Shows a flow, its streams in pieces of at most this length, and gives the matches.
-fn found(rules: &str, flow: &[Happens], cut: usize) -> Vec<(u32, Option<u64>, Direction)> {
+fn found(rules: &str, flow: &[Happens], cut: usize) -> Vec<Shown> {
+    found_with_changes(rules, flow, cut, |_, _| {})
+}
+
+/// `change` is called before each event of the flow, with its place, after the matches so far were taken.
+fn found_with_changes(
+    rules: &str,
+    flow: &[Happens],
+    cut: usize,
+    mut change: impl FnMut(&mut Watch, usize),
+) -> Vec<Shown> {
     let mut watch = Watch::new(rules).named("http");
     let mut number = 0;
-    for happens in flow {
+    let mut found = Vec::new();
+    for (place, happens) in flow.iter().enumerate() {
+        taken(&mut watch, &mut found);
+        change(&mut watch, place);
         match happens {
             Happens::Bytes(side, text) => {
                 text.as_bytes().chunks(cut).for_each(|piece| _ = watch.chunk(*side, piece))
@@ -116,13 +144,15 @@ fn found(rules: &str, flow: &[Happens], cut: usize) -> Vec<(u32, Option<u64>, Di
             }
         }
     }
-    let found = watch.end().matches();
-    let rules = &watch.both[0].0.program().rules;
-    let shown = |one: &Match| (rules[one.rule as usize].rule().sid, one.transaction, one.direction);
-    let mut found: Vec<_> = found.iter().map(shown).collect();
+    watch.end();
+    taken(&mut watch, &mut found);
     found.sort_unstable_by_key(|(sid, transaction, side)| (*sid, *transaction, *side == Reverse));
     found
 }
+
+/// The first sid of rules that come and go. Such a rule looks at what comes from then on, and also at what waits where no literal is
+/// searched for.
+const COMES_AND_GOES: u32 = 900;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
@@ -135,5 +165,29 @@ proptest! {
         turned.rotate_left(turn % rules.len());
         turned.reverse();
         prop_assert_eq!(&whole, &found(&turned.join("\n"), &flow, 100));
+    }
+
+    #[test]
+    fn rules_that_come_and_go_neither_lose_nor_double_a_match_of_others(
+        rules in rules(),
+        other in rules(),
+        flow in flow(),
+        changes in prop::collection::vec(any::<bool>(), 24),
+    ) {
+        let whole = found(&rules.join("\n"), &flow, 100);
+        let numbered = |(sid, rule): (u32, &String)| {
+            let (options, _) = rule.rsplit_once("sid:").expect("a rule has a number");
+            format!("{options}sid:{};)", COMES_AND_GOES + sid)
+        };
+        let others: Vec<String> = (0..).zip(&other).map(numbered).collect();
+        // Rules before and between the others change the numbers of all.
+        let mut with = others.clone();
+        with.splice(1..1, rules.iter().rev().cloned());
+        let changed = found_with_changes(&rules.join("\n"), &flow, 100, |watch, place| {
+            if changes.get(place) == Some(&true) {
+                watch.follow(&if place % 2 == 0 { &with } else { &rules }.join("\n"));
+            }
+        });
+        prop_assert_eq!(whole, changed);
     }
 }

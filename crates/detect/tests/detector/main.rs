@@ -1,6 +1,7 @@
 //! Flows made by hand, and the rules that match them and that do not.
 
 mod addresses;
+mod buffers;
 mod calls;
 mod changes;
 mod counts;
@@ -8,6 +9,7 @@ mod events;
 mod files;
 mod flows;
 mod generated;
+mod hostile;
 mod limits;
 mod messages;
 mod packets;

@@ -54,9 +54,14 @@ impl Places for Countries {
     }
 }
 
-pub fn set_of(rules: &str) -> Ruleset {
+pub fn read(rules: &str) -> Ruleset {
     let reading = Reading { variables: Variables::default(), sources: &Files, with_switched_off: false };
-    let set = Ruleset::read([RuleFile { name: "x.rules", bytes: rules.as_bytes() }], &reading);
+    Ruleset::read([RuleFile { name: "x.rules", bytes: rules.as_bytes() }], &reading)
+}
+
+/// The rules of a text, each of which must be in force.
+pub fn set_of(rules: &str) -> Ruleset {
+    let set = read(rules);
     assert!(set.refusals.is_empty(), "{:?}\n{rules}", set.refusals);
     set
 }
