@@ -6,7 +6,10 @@ use crate::sink::{Emitted, Sink};
 use crate::tap::Tap;
 use crate::{Control, FlowRecord, Plan, Tally};
 use weir_flow::{FlowPacket, FlowSink, FlowTable, IpTunnel, OddSegment};
-use weir_wire::{Batch, Fragment, Layers, LinkType, Packet, Slot, Tag, Time, decode, further_frames};
+use weir_wire::{
+    Batch, Fragment, Layers, LinkType, MAX_TUNNELS, Packet, Slot, Tag, Time, Tunnel, decapsulate, decode,
+    further_frames,
+};
 
 /// Routes the output of the flow table to the functions and to the sessions.
 pub(crate) struct Feeder<'w, const READS: bool> {
@@ -57,11 +60,12 @@ impl<'w> Feeder<'w, true> {
     }
 
     /// Counts the packets of a block. What a packet completes or carries besides its own flow (the packet of the last
-    /// fragment, the frames of an aggregate) is counted before the packets after it, however packets are divided into
-    /// blocks.
+    /// fragment, also in a tunnel, the frames of an aggregate) is counted before the packets after it, however packets are
+    /// divided into blocks.
     pub fn count(&mut self, block: Batch<'_>, layers: &[Layers], by_flow: &[u64], table: &mut FlowTable) {
         let is_end = |(slot, layers): (&Slot, &Layers)| {
             layers.fragment != Fragment::Whole
+                || layers.tunnel != Tunnel::None && carries_fragment(&block.packet(slot), layers)
                 || slot.link != LinkType::ETHERNET && further_frames(&block.packet(slot)).next().is_some()
         };
         let mut ends = block.slots.iter().zip(layers).map(is_end);
@@ -96,6 +100,12 @@ impl<'w> Feeder<'w, true> {
             }
         }
     }
+}
+
+/// Whether a packet carries a fragment in its tunnels.
+fn carries_fragment(packet: &Packet<'_>, layers: &Layers) -> bool {
+    let carried = std::iter::successors(decapsulate(packet, layers), |outer| decapsulate(packet, outer));
+    carried.take(MAX_TUNNELS).any(|layers| layers.fragment != Fragment::Whole)
 }
 
 impl<const READS: bool> Feeder<'_, READS> {
