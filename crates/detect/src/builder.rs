@@ -5,6 +5,7 @@ use crate::condition::Condition;
 use crate::content::Content;
 use crate::fault::Fault;
 use crate::header::{Action, Header, Way};
+use crate::judging::Judging;
 use crate::numbers::NumberTest;
 use crate::protocol::Selects;
 use crate::rule::{BufferTests, Rule, Test};
@@ -331,6 +332,12 @@ impl<'a> Builder<'a> {
                 content.check(place.at)?;
                 check_letters(list.buffer, content, place.at)?;
                 check_size(list, content, place.at)?;
+                let is_of_stream =
+                    matches!(self.rule.header.protocol.selects, Selects::Tcp { streams: true, .. })
+                        && list.buffer.origin == Origin::Payload;
+                if is_of_stream && !content.is_negated && content.bytes.len() > MAX_IN_STREAM {
+                    self.notes.push((place.at, note_of_windows(content.bytes.len())));
+                }
             }
         }
         self.rule.buffers.retain(|list| !list.tests.is_empty());
@@ -419,6 +426,17 @@ impl<'a> Builder<'a> {
             ));
         }
     }
+}
+
+/// The longest content that lies in a window of a stream and the bytes before it wherever it begins, by default.
+const MAX_IN_STREAM: usize = Judging::WINDOW + 1;
+
+fn note_of_windows(length: usize) -> String {
+    format!(
+        "the content has {length} bytes; a stream is looked at in windows of {} bytes with as many before them, and a content \
+         of more than {MAX_IN_STREAM} bytes may be in none of them",
+        Judging::WINDOW
+    )
 }
 
 /// Letters of a buffer in lower case.

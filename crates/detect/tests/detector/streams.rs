@@ -112,3 +112,29 @@ alert tcp-pkt any any -> any any (stream_size:either,>,6; content:\"c\"; sid:4;)
         assert_eq!(watch.chunk(Reverse, b"answer").end().sids(), expected);
     }
 }
+
+#[test]
+fn the_longest_content_of_a_stream_is_found_wherever_it_begins_and_longer_ones_are_noted() {
+    let literal: String = (0..2_562_u32).map(|at| char::from(b'a' + (at * at % 26) as u8)).collect();
+    let rule =
+        |length: usize| format!("alert tcp any any -> any any (content:\"{}\"; sid:1;)", &literal[..length]);
+    for at in (0..6_000).step_by(61).chain([2_559, 2_560, 2_561, 5_119, 5_120, 5_121]) {
+        let mut stream = vec![b'.'; 12_000];
+        stream[at..at + 2_561].copy_from_slice(&literal.as_bytes()[..2_561]);
+        for size in [1, 1_460, 12_000] {
+            let mut watch = Watch::new(&rule(2_561));
+            stream.chunks(size).for_each(|piece| _ = watch.chunk(Forward, piece));
+            assert_eq!(watch.end().sids(), [1], "{at} {size}");
+        }
+    }
+    let notes = |length| crate::watch::read(&rule(length)).notes;
+    assert!(notes(2_561).is_empty());
+    let [note] = &notes(2_562)[..] else { panic!("one note") };
+    assert_eq!((note.sid, note.origin.line, note.origin.column), (1, 1, 31));
+    assert!(note.text.contains("the content has 2562 bytes"), "{}", note.text);
+    // Bodies and datagrams are looked at whole.
+    let udp = rule(2_562).replace("alert tcp", "alert udp");
+    let body =
+        rule(2_562).replace("alert tcp", "alert http").replace("(content", "(http.request_body; content");
+    assert!(crate::watch::read(&udp).notes.is_empty() && crate::watch::read(&body).notes.is_empty());
+}
