@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_detect::{
-    Detector, FileAgain, FlowState, KnownRules, Moment, Program, ProgramOptions, Reading, RuleFile, Ruleset,
-    Seen, Sources, Test, Variables,
+    Detector, DetectorStats, FileAgain, FlowState, KnownRules, Moment, Program, ProgramOptions, Reading,
+    RuleFile, Ruleset, Seen, Sources, Test, Variables,
 };
 use weir_wire::build::{self, flags};
 use weir_wire::stream::Chunk;
@@ -135,15 +135,17 @@ fn rules_that_are_read_again_equal_those_that_are_read_anew() {
 }
 
 /// What flows of all protocols that rules name match, one flow for each 40 rules: their contents, as payload of packets, as stream, and as
-/// values of the buffers that they name. The sids are in order.
-fn matched(program: Program, offered: &Ruleset) -> Vec<u32> {
-    let mut detector = Detector::new(Arc::new(program));
+/// values of the buffers that they name, in as many transactions as there are rounds. The sids are in order.
+fn matched(program: &Arc<Program>, offered: &Ruleset, rounds: u64) -> (Vec<u32>, DetectorStats) {
+    let mut detector = Detector::new(Arc::clone(program));
     let mut sids = Vec::new();
     let numbers: Vec<u8> = (1..=weir_proto::PROTOCOLS.len() as u8).collect();
     for (number, rules) in (0_u16..).zip(offered.rules.chunks(40)) {
         let mut state = FlowState::default();
         let (client, server) = ([10, 0, 0, 1], [192, 0, 2, 1]);
-        for direction in [Direction::Forward, Direction::Reverse] {
+        let sides = [Direction::Forward, Direction::Reverse];
+        for (round, direction) in (0..rounds).flat_map(|round| sides.map(|side| (round, side))) {
+            Detector::transaction(&mut state, direction, round);
             let moment = Moment {
                 time: Time(u64::from(number) * 1_000_000_000),
                 direction,
@@ -184,7 +186,7 @@ fn matched(program: Program, offered: &Ruleset) -> Vec<u32> {
         sids.extend(found.iter().map(|rule| detector.program().rules[*rule as usize].rule().sid));
     }
     sids.sort_unstable();
-    sids
+    (sids, detector.stats())
 }
 
 #[test]
@@ -195,15 +197,38 @@ fn rules_of_emerging_threats_in_another_order_match_as_often() {
     };
     let folder = shared.join("et-open");
     let set = set_of(&rule_files(&folder), &folder);
-    let one = matched(Program::new(&set, &[]), &set);
+    let of = |program: Program| matched(&Arc::new(program), &set, 1).0;
+    let one = of(Program::new(&set, &[]));
     println!("{} matches", one.len());
     assert!(one.len() > 500, "{}", one.len());
     for turn in [1, 1_234, 5_000] {
         let mut turned = set_of(&rule_files(&folder), &folder);
         turned.rules.rotate_left(turn);
         turned.rules.reverse();
-        assert!(one == matched(Program::new(&turned, &[]), &set), "turned by {turn}");
+        assert!(one == of(Program::new(&turned, &[])), "turned by {turn}");
     }
     let plain = ProgramOptions { searches: false, ..ProgramOptions::default() };
-    assert!(one == matched(Program::with(&set, &[], plain), &set), "without a search");
+    assert!(one == of(Program::with(&set, &[], plain)), "without a search");
+}
+
+#[test]
+fn work_for_rules_of_emerging_threats_rises_no_faster_than_size() {
+    let Some(shared) = shared() else {
+        println!("skipped: no shared data");
+        return;
+    };
+    let folder = shared.join("et-open");
+    let set = set_of(&rule_files(&folder), &folder);
+    let program = Arc::new(Program::new(&set, &[]));
+    let [one, two, four] = [1, 2, 4].map(|rounds| {
+        let DetectorStats { verified, steps, searched, .. } = matched(&program, &set, rounds).1;
+        [verified, steps, searched]
+    });
+    println!("{one:?} {two:?} {four:?}");
+    for (less, more) in [(one, two), (two, four)] {
+        for (less, more) in less.into_iter().zip(more) {
+            // The windows of streams have more bytes before them in later rounds.
+            assert!(less > 0 && more <= 2 * less + less / 2, "{less} {more}");
+        }
+    }
 }

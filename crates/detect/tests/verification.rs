@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use weir_detect::{
-    Amount, BufferTests, Content, Lists, Memory, NoSources, Rule, Test, Verdict, parse_rule, verify,
+    Amount, BufferTests, Content, Group, KEYWORDS, Lists, Memory, NoSources, Rule, Test, Transform, Verdict,
+    parse_rule, verify,
 };
 
 fn rule(options: &str) -> Rule {
@@ -75,6 +76,14 @@ fn content() -> impl Strategy<Value = String> {
         .prop_map(|(literal, place, not, case)| format!("content:{not}\"{literal}\";{place}{case} "))
 }
 
+/// The changes of buffers in the examples of all keywords.
+fn transforms() -> Vec<Transform> {
+    let examples = KEYWORDS.iter().filter(|keyword| keyword.group == Group::Transform);
+    let examples: Vec<&str> = examples.flat_map(|keyword| keyword.accepted.iter().copied()).collect();
+    assert!(examples.len() >= 18, "each change has an example");
+    examples.into_iter().flat_map(|example| rule(example).buffers).flat_map(|of| of.transforms).collect()
+}
+
 fn expression() -> impl Strategy<Value = String> {
     let parts = "(a|b|ab?|[ab]A|a+b|b*){1,3}";
     (prop_oneof![5 => Just(""), 1 => Just("!")], parts, prop_oneof![3 => Just("R"), 1 => Just("")])
@@ -110,6 +119,18 @@ proptest! {
             let (one, other) = (verdict(&rule, bytes.as_bytes()), verdict(&other, bytes.as_bytes()));
             prop_assert_eq!(one, other, "{}", tests.concat());
         }
+    }
+
+    #[test]
+    fn any_changes_of_any_bytes_are_bounded(
+        bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        chosen in proptest::collection::vec(any::<prop::sample::Index>(), 1..4),
+    ) {
+        let transforms = transforms();
+        let chosen: Vec<Transform> = chosen.iter().map(|index| index.get(&transforms).clone()).collect();
+        let changed = Transform::all(&chosen, &bytes);
+        // A bomb of gzip is cut at its limit, a checksum has at most 32 bytes, and a prefix adds one.
+        prop_assert!(changed.len() <= (bytes.len() + chosen.len()).max(1 << 20));
     }
 
     #[test]
