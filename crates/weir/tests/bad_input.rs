@@ -418,6 +418,24 @@ fn logs_on_a_full_disk_have_whole_lines() {
 }
 
 #[test]
+fn alerts_on_a_full_disk_are_whole_lines() {
+    let Some(disk) = SmallDisk::new("64k") else { return };
+    let (sample, folder) = (sample(), folder());
+    let rules =
+        put(folder.path(), "x.rules", b"alert ip any any -> any any (msg:\"a packet\"; ttl:>0; sid:1;)\n");
+    let run = |out: &Path| weir([text(&sample), "-S", text(&rules), "-n", "-o", text(out), "--log", "fast"]);
+    let whole = folder.path().join("logs");
+    run(&whole).exits(0);
+    let whole = fs::read_to_string(whole.join("fast.log")).unwrap();
+    let out = disk.path("logs");
+    run(&out).exits(4).says("No space left on device").says("fast.log");
+    let kept = fs::read_to_string(out.join("fast.log")).unwrap_or_default();
+    println!("{} of {} alerts are whole", kept.lines().count(), whole.lines().count());
+    assert!(kept.is_empty() || kept.ends_with('\n'));
+    assert!(kept.len() < whole.len() && whole.starts_with(&kept), "what is kept is the beginning of the log");
+}
+
+#[test]
 fn full_devices_are_reported() {
     let sample = sample();
     weir([text(&sample), "-w", "/dev/full"]).exits(4).says("/dev/full: no space left");

@@ -5,7 +5,9 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Stdio;
 use support::net::*;
 use support::*;
 
@@ -85,4 +87,63 @@ fn rules_of_a_live_run_follow_their_files() {
     for line in ["1 added", "1 changed, 1 removed", "those before stay in force"] {
         assert!(ran.stderr.contains(line), "{line}: {}", ran.stderr);
     }
+}
+
+/// Breaks a file or mends it.
+type Does<'a> = &'a dyn Fn();
+
+#[test]
+fn files_that_are_unreadable_or_gone_leave_the_rules_in_force() {
+    let Some(net) = Net::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (rules, logs, errors, away) = (path("rules"), path("logs"), path("errors"), path("away"));
+    fs::create_dir(&rules).unwrap();
+    let own = rules.join("own.rules");
+    fs::write(&own, rule(1, "first")).unwrap();
+    let mut command = net.weir(&["-i", "far", "-S", text(&rules), "-o", text(&logs), "--log", "eve"]);
+    command.stdout(Stdio::null()).stderr(fs::File::create(&errors).unwrap());
+    let mut child = net.listening(command.spawn().unwrap());
+    let alerts_again = |sid: u32, word: &str| {
+        let before = alerts(&logs, sid);
+        eventually(|| {
+            say(&net, word);
+            alerts(&logs, sid) > before
+        })
+    };
+    let said = |what: &str| fs::read_to_string(&errors).unwrap_or_default().matches(what).count();
+    assert!(alerts_again(1, "first"));
+    let mode = |mode: u32| fs::set_permissions(&own, fs::Permissions::from_mode(mode)).unwrap();
+    // The program has given up the rights of root when it reads the files again.
+    let unreadable: [(&str, Does<'_>, Does<'_>); 4] = [
+        ("a file without permissions", &|| mode(0), &|| mode(0o644)),
+        ("a directory that is gone", &|| fs::rename(&rules, &away).unwrap(), &|| {
+            fs::rename(&away, &rules).unwrap()
+        }),
+        ("a file that is gone", &|| fs::rename(&own, &away).unwrap(), &|| fs::rename(&away, &own).unwrap()),
+        (
+            "a link to nothing",
+            &|| {
+                fs::rename(&own, &away).unwrap();
+                symlink("nothing", &own).unwrap();
+            },
+            &|| fs::rename(&away, &own).unwrap(),
+        ),
+    ];
+    for (what, breaks, mends) in unreadable {
+        let before = said("those before stay in force");
+        breaks();
+        signal(&child, "HUP");
+        assert!(eventually(|| said("those before stay in force") > before), "{what}");
+        assert!(alerts_again(1, "first"), "{what}");
+        let before = said("nothing has changed");
+        mends();
+        signal(&child, "HUP");
+        assert!(eventually(|| said("nothing has changed") > before), "{what}");
+    }
+    // What is readable again is followed.
+    fs::write(&own, rule(1, "first") + &rule(2, "second")).unwrap();
+    assert!(alerts_again(2, "second") && alerts_again(1, "first"));
+    signal(&child, "INT");
+    assert_eq!(wait(&mut child), Some(Some(130)));
 }
