@@ -357,10 +357,10 @@ pub static BUFFERS: &[RuleBuffer] = &[
     RuleBuffer::of("mqtt.publish.message", MQTT, Both, "A message."),
     RuleBuffer::of("mqtt.subscribe.topic", MQTT, ToServer, "A topic that is subscribed.").multiple(),
     RuleBuffer::of("mqtt.unsubscribe.topic", MQTT, ToServer, "A topic that is unsubscribed.").multiple(),
-    RuleBuffer::of("krb5.cname", &["kerberos"], ToServer, "A part of the client's name.")
+    RuleBuffer::of("krb5.cname", &["kerberos"], ToClient, "A part of the client's name in a reply.")
         .old(&["krb5_cname"])
         .multiple(),
-    RuleBuffer::of("krb5.sname", &["kerberos"], Both, "A part of the server's name.")
+    RuleBuffer::of("krb5.sname", &["kerberos"], ToClient, "A part of the server's name in a reply.")
         .old(&["krb5_sname"])
         .multiple(),
     RuleBuffer::of("ldap.request.dn", LDAP, ToServer, "Distinguished name of a request."),

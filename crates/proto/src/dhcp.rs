@@ -23,7 +23,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Dhcp::new(setup)),
     tables: &[&DHCP, &MESSAGE],
-    buffers: &[&LEASE_TIME, &RENEWAL_TIME, &REBINDING_TIME],
+    buffers: &[&LEASE_TIME, &RENEWAL_TIME, &REBINDING_TIME, &HOST_NAME],
 };
 
 static LEASE_TIME: Buffer =
@@ -33,6 +33,11 @@ static RENEWAL_TIME: Buffer =
 static REBINDING_TIME: Buffer = Buffer::number(
     "dhcp.rebinding_time",
     "Seconds before the client asks any server for its lease (option 59).",
+);
+
+static HOST_NAME: Buffer = Buffer::whole(
+    "dhcp.hostname",
+    "Host name of the client (option 12), up to its first zero byte; none if it is empty.",
 );
 
 static DHCP: Table = Table {
@@ -533,7 +538,7 @@ impl Dhcp {
         Self { ends: [setup.initiator.0, setup.responder.0], leases: VecDeque::new(), messages: 0 }
     }
 
-    /// Hands on the times of a message.
+    /// Hands on the times and the host name of a message.
     fn hand_on(&mut self, message: &Message<'_>, side: Direction, out: &mut dyn Out) {
         begin_transaction(side, self.messages, out);
         self.messages += 1;
@@ -543,6 +548,9 @@ impl Dhcp {
             if let Some(seconds) = message.number(option) {
                 out.emit_number(buffer, side, seconds.into());
             }
+        }
+        if let Some(name) = message.text(code::HOST_NAME) {
+            out.emit(&HOST_NAME, side, name);
         }
         out.side_is_complete(side);
     }

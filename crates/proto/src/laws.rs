@@ -642,6 +642,20 @@ fn transactions_are_numbered() {
         ("snmp", 161, "traps", "snmp.trap_address", Forward, "0 192.0.2.1 | 3 192.0.2.1"),
         ("snmp", 161, "traps", "snmp.trap_oid", Forward, "0 1.3.6.1.4.1.4 | 3 1.3.6.1.4.1.4"),
         ("smb", 445, "files", "smb.share", Forward, "3 \\\\srv\\docs | 4 \\\\srv\\none"),
+        ("smb", 445, "files", "smb.ntlmssp_user", Forward, "2 alice"),
+        ("smb", 445, "files", "smb.ntlmssp_domain", Forward, "2 EXAMPLE"),
+        ("kerberos", 88, "service", "krb5.cname", Reverse, "1 ann | 3 ann"),
+        (
+            "kerberos",
+            88,
+            "service",
+            "krb5.sname",
+            Reverse,
+            "1 HTTP | 1 web.example.org | 3 cifs | 3 nowhere | 5 krbtgt | 5 OTHER.ORG",
+        ),
+        ("tftp", 69, "session", "tftp.file", Forward, "0 boot/image | 1 boot/image"),
+        ("tftp", 69, "session", "tftp.mode", Forward, "0 octet | 1 octet"),
+        ("dhcp", 67, "lease", "dhcp.hostname", Forward, "0 laptop | 2 laptop"),
     ];
     for (protocol, port, case, buffer, side, expected) in cases {
         let mut all = talks(protocol, port).into_iter();

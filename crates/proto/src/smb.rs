@@ -38,7 +38,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
         _ => Box::new(Smb::new(setup)),
     },
     tables: &[&SMB, &SMB_FILES, &SMB_MAPPING],
-    buffers: &[&NAMED_PIPE, &SHARE, &VERSION],
+    buffers: &[&NAMED_PIPE, &SHARE, &USER, &DOMAIN, &VERSION],
 };
 
 static VERSION: Buffer =
@@ -49,6 +49,11 @@ static SHARE: Buffer = Buffer::whole(
     "smb.share",
     "Path of a share other than that of pipes that a client connects to, in UTF-8.",
 );
+
+static USER: Buffer =
+    Buffer::whole("smb.ntlmssp_user", "Name of the user that a client logs in by NTLM, in UTF-8.");
+static DOMAIN: Buffer =
+    Buffer::whole("smb.ntlmssp_domain", "Domain of the user that a client logs in by NTLM, in UTF-8.");
 
 macro_rules! columns {
     ($($at:ident $name:literal $kind:expr, $help:literal, $eve:literal, $privacy:ident;)*) => {
@@ -746,6 +751,17 @@ impl Request {
             self.set(At::Mechanism, "ntlmssp");
         } else if names::is_kerberos(blob) {
             self.set(At::Mechanism, "kerberos");
+        }
+    }
+
+    /// Hands on the user in a security blob that was read. Empty names are left out, as in Suricata.
+    fn hand_on_user(&self, side: Direction, out: &mut dyn Out) {
+        for (buffer, at) in [(&USER, At::User), (&DOMAIN, At::Domain)] {
+            if let Some(Value::Text(name)) = self.values.get(at as usize).filter(|_| out.asked().has(buffer))
+                && !name.is_empty()
+            {
+                out.buffer(buffer, side, name);
+            }
         }
     }
 

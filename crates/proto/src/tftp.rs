@@ -3,10 +3,11 @@
 //!
 //! A server answers from a new port, so that the request announces the flow of the file.
 
+use crate::early::begin_transaction;
 use crate::file::{About, File, Files};
 use crate::{
-    Expected, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Setup, Step, Table, Transport, UDP, Value,
-    field, record,
+    Buffer, Expected, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Setup, Step, Table, Transport, UDP,
+    Value, field, record,
 };
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Reader, Time};
@@ -17,10 +18,15 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     transport: Transport::Udp,
     ports: &[69],
     probe,
-    parser: |setup| Box::new(Tftp { setup: setup.clone(), transfer: None }),
+    parser: |setup| Box::new(Tftp { setup: setup.clone(), transfer: None, requests: 0 }),
     tables: &[&REQUEST, &TRANSFER],
-    buffers: &[],
+    buffers: &[&FILE, &MODE],
 };
+
+static FILE: Buffer =
+    Buffer::whole("tftp.file", "Name of the file in a request, as sent, at most 512 bytes.");
+static MODE: Buffer =
+    Buffer::whole("tftp.mode", "Mode of the transfer in a request, as sent, at most 512 bytes.");
 
 static REQUEST: Table = Table {
     name: "tftp",
@@ -287,6 +293,8 @@ struct Tftp {
     setup: Setup,
     /// The transfer of a server that answers from the requested port.
     transfer: Option<Transfer>,
+    /// Number of requests, also repeated ones.
+    requests: u64,
 }
 
 impl Parser for Tftp {
@@ -306,6 +314,11 @@ impl Parser for Tftp {
             Direction::Forward => (self.setup.initiator, self.setup.responder),
             Direction::Reverse => (self.setup.responder, self.setup.initiator),
         };
+        begin_transaction(direction, self.requests, out);
+        self.requests += 1;
+        out.emit(&FILE, direction, request.file);
+        out.emit(&MODE, direction, request.mode);
+        out.side_is_complete(direction);
         let options = Value::list(request.options.iter().copied());
         out.record(record!(
             REQUEST,

@@ -23,14 +23,41 @@ pub(super) mod kind {
     pub const ERROR: u8 = 30;
 }
 
+/// The name of a principal (RFC 4120, 5.2.2): its components as sent, at most 8 of at most 512 bytes.
+pub(super) struct Name(pub Vec<Vec<u8>>);
+
+impl Name {
+    /// Reads a name. Of components and bytes beyond the limits nothing is kept.
+    fn read(content: &[u8]) -> Option<Self> {
+        let (_, list) = Members::of(content)?.find(|(number, _)| *number == 1)?;
+        let mut list = Reader::new(expect(&mut Reader::new(list), tag::SEQUENCE)?);
+        let mut parts = Vec::new();
+        while let Some((_, part)) = value(&mut list).filter(|_| parts.len() < MAX_COMPONENTS) {
+            parts.push(part.get(..MAX_NAME).unwrap_or(part).to_vec());
+        }
+        Some(Self(parts))
+    }
+
+    /// The components with a slash between them.
+    pub fn text(&self) -> String {
+        let parts: Vec<_> = self.0.iter().map(|part| crate::lossless(part)).collect();
+        parts.join("/")
+    }
+
+    /// Memory in bytes.
+    pub fn memory(&self) -> usize {
+        self.0.iter().map(|part| size_of::<Vec<u8>>() + part.capacity()).sum()
+    }
+}
+
 /// A message.
 #[derive(Default)]
 pub(super) struct Message {
     pub kind: u8,
     /// Of the client.
-    pub client: Option<String>,
+    pub client: Option<Name>,
     pub realm: Option<String>,
-    pub service: Option<String>,
+    pub service: Option<Name>,
     /// Bits of the KDC's options in the order of RFC 4120, 5.4.1: the first one is the highest.
     pub options: Option<u32>,
     pub from: Option<Time>,
@@ -69,17 +96,6 @@ fn number(content: &[u8]) -> Option<i64> {
 fn text(content: &[u8]) -> Option<String> {
     let (_, bytes) = value(&mut Reader::new(content))?;
     Some(crate::lossless(bytes.get(..MAX_NAME).unwrap_or(bytes)).into_owned())
-}
-
-/// A principal's name with its components joined (RFC 4120, 5.2.2).
-fn name(content: &[u8]) -> Option<String> {
-    let (_, list) = Members::of(content)?.find(|(number, _)| *number == 1)?;
-    let mut list = Reader::new(expect(&mut Reader::new(list), tag::SEQUENCE)?);
-    let mut parts = Vec::new();
-    while let Some((_, part)) = value(&mut list).filter(|_| parts.len() < MAX_COMPONENTS) {
-        parts.push(crate::lossless(part.get(..MAX_NAME).unwrap_or(part)).into_owned());
-    }
-    Some(parts.join("/"))
 }
 
 /// The encryption type of encrypted data (RFC 4120, 5.2.9).
@@ -143,9 +159,9 @@ impl Message {
                     let bits = value(&mut Reader::new(content)).and_then(|(_, bits)| bits.get(1..5));
                     self.options = bits.and_then(|bits| Reader::new(bits).u32());
                 }
-                1 => self.client = name(content),
+                1 => self.client = Name::read(content),
                 2 => self.realm = text(content),
-                3 => self.service = name(content),
+                3 => self.service = Name::read(content),
                 4 => self.from = time(content),
                 5 => self.till = time(content),
                 7 => self.nonce = number(content),
@@ -158,7 +174,7 @@ impl Message {
         for (kind, content) in members {
             match kind {
                 3 => self.realm = text(content),
-                4 => self.client = name(content),
+                4 => self.client = Name::read(content),
                 5 => self.ticket(content),
                 6 => self.encryption = encryption(content),
                 _ => {}
@@ -173,7 +189,7 @@ impl Message {
         for (kind, content) in ticket.and_then(|(_, content)| Members::of(content)).into_iter().flatten() {
             match kind {
                 1 if self.kind == kind::AP_REQUEST => self.realm = text(content),
-                2 => self.service = name(content),
+                2 => self.service = Name::read(content),
                 3 => self.ticket = encryption(content),
                 _ => {}
             }
@@ -186,8 +202,8 @@ impl Message {
             match kind {
                 6 => self.error = number(content),
                 7 => self.realm = text(content),
-                8 => self.client = name(content),
-                10 => self.service = name(content),
+                8 => self.client = Name::read(content),
+                10 => self.service = Name::read(content),
                 _ => {}
             }
         }

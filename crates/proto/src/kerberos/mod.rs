@@ -11,7 +11,7 @@ use crate::{
     Buffer, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Record, Span, Step, TCP, Table, Transport,
     field, messages, record,
 };
-use message::{Message, kind};
+use message::{Message, Name, kind};
 use std::collections::VecDeque;
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -24,7 +24,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Kerberos { is_stream: setup.ip_proto == TCP, ..Kerberos::default() }),
     tables: &[&KERBEROS],
-    buffers: &[&MESSAGE_TYPE, &ERROR_CODE, &WEAK_ENCRYPTION, &TICKET_ENCRYPTION],
+    buffers: &[&MESSAGE_TYPE, &ERROR_CODE, &WEAK_ENCRYPTION, &TICKET_ENCRYPTION, &CLIENT, &SERVICE],
 };
 
 static MESSAGE_TYPE: Buffer = Buffer::number(
@@ -40,6 +40,15 @@ static WEAK_ENCRYPTION: Buffer = Buffer::number(
 static TICKET_ENCRYPTION: Buffer = Buffer::number(
     "krb5.ticket_encryption",
     "Encryption type of the ticket in a reply; of a number below zero its 16 bits.",
+);
+
+static CLIENT: Buffer = Buffer::whole(
+    "krb5.cname",
+    "Component of the client's name in a reply or error; each alone, at most 8 of at most 512 bytes.",
+);
+static SERVICE: Buffer = Buffer::whole(
+    "krb5.sname",
+    "Component of the service's name in the ticket of a reply, or in an error; each alone, at most 8 of at most 512 bytes.",
 );
 
 static KERBEROS: Table = Table {
@@ -88,7 +97,7 @@ static KERBEROS: Table = Table {
 };
 
 impl Message {
-    /// Shows rules the error or the encryption of a reply.
+    /// Shows rules the error or the encryption of a reply, and the names in it. Those of requests are not shown, as in Suricata.
     fn show(&self, side: Direction, out: &mut dyn Out) {
         if let Some(code) = self.error.and_then(|code| u64::try_from(code).ok()) {
             out.emit_number(&ERROR_CODE, side, code);
@@ -99,6 +108,11 @@ impl Message {
         let ticket = self.ticket.filter(|_| self.kind != kind::AP_REQUEST);
         if let Some(number) = ticket.and_then(|number| i16::try_from(number).ok()) {
             out.emit_number(&TICKET_ENCRYPTION, side, (number as u16).into());
+        }
+        if matches!(self.kind, kind::AS_REPLY | kind::TGS_REPLY | kind::ERROR) {
+            for (buffer, name) in [(&CLIENT, &self.client), (&SERVICE, &self.service)] {
+                name.iter().flat_map(|name| &name.0).for_each(|part| out.emit(buffer, side, part));
+            }
         }
     }
 }
@@ -205,8 +219,9 @@ struct Waiting {
 
 impl Waiting {
     fn memory(&self) -> usize {
-        let texts = [&self.request.client, &self.request.realm, &self.request.service];
-        size_of::<Self>() + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
+        let names = [&self.request.client, &self.request.service].into_iter().flatten();
+        let realm = self.request.realm.as_ref().map_or(0, String::capacity);
+        size_of::<Self>() + realm + names.map(Name::memory).sum::<usize>()
     }
 
     /// Emits the row, with the reply if there is one.
@@ -221,10 +236,11 @@ impl Waiting {
         let named =
             named.or(Some(&request).filter(|request| request.realm.is_some())).or(reply).unwrap_or(&request);
         let client = named.realm.as_ref().map(|realm| {
-            let name = named.client.as_deref().unwrap_or_default();
+            let name = named.client.as_ref().map(Name::text).unwrap_or_default();
             format!("{name}/{realm}")
         });
         let service = reply.and_then(|reply| reply.service.as_ref()).or(request.service.as_ref());
+        let service = service.map(Name::text);
         let error = reply.and_then(|reply| reply.error).map(words::error);
         let ticket = reply.and_then(|reply| reply.ticket);
         let encryption = reply.and_then(|reply| reply.encryption);
@@ -249,9 +265,9 @@ impl Waiting {
             forwardable = request.options.map(|options| options & FORWARDABLE != 0),
             renewable = request.options.map(|options| options & RENEWABLE != 0),
             msg_type = reply.map(|reply| word(reply.kind)),
-            cname = reply.and_then(|reply| reply.client.as_ref()),
+            cname = reply.and_then(|reply| reply.client.as_ref()).map(Name::text),
             realm = reply.and_then(|reply| reply.realm.as_ref()),
-            sname = reply.and_then(|reply| reply.service.as_ref()),
+            sname = reply.and_then(|reply| reply.service.as_ref()).map(Name::text),
             encryption = encryption.map(words::cipher),
             weak_encryption = encryption.map(words::is_weak),
             ticket_encryption = ticket.map(words::cipher),

@@ -12,7 +12,7 @@ const MAX_MESSAGE: usize = 256 << 20;
 /// Maximum length of an encrypted or signed message in bytes (RFC 4422, 3.7).
 const MAX_BUFFER: usize = 16 << 20;
 /// Maximum number of attributes of one search.
-const MAX_ATTRIBUTES: usize = 64;
+pub(super) const MAX_ATTRIBUTES: usize = 64;
 
 /// Identifier of the extended operation that begins TLS (RFC 4511, 4.14.1).
 pub(super) const START_TLS: &[u8] = b"1.3.6.1.4.1.1466.20037";
@@ -46,6 +46,8 @@ pub(super) mod op {
 pub(super) struct Message<'a> {
     pub id: u64,
     pub op: u8,
+    /// What follows the operation's tag and length, as far as it is here.
+    pub content: &'a [u8],
     pub said: Said<'a>,
 }
 
@@ -91,6 +93,8 @@ pub(super) struct Search<'a> {
 /// A result (RFC 4511, 4.1.9) with what follows it.
 pub(super) struct Outcome<'a> {
     pub code: u64,
+    /// Name of the entry that was found last.
+    pub matched: &'a [u8],
     pub diagnostic: &'a [u8],
     /// Credentials of the server in the response to a bind.
     pub credentials: &'a [u8],
@@ -109,7 +113,7 @@ impl<'a> Message<'a> {
         let mut body = Reader::new(body);
         let id = number(expect(&mut body, tag::INTEGER)?)?;
         let (op, content) = opened(&mut body)?;
-        Some(Self { id, op, said: said(op, content)? })
+        Some(Self { id, op, content, said: said(op, content)? })
     }
 }
 
@@ -187,8 +191,9 @@ fn is_result(op: u8) -> bool {
 
 fn outcome<'a>(reader: &mut Reader<'a>) -> Option<Outcome<'a>> {
     let code = number(expect(reader, tag::ENUMERATED)?)?;
-    let mut outcome = Outcome { code, diagnostic: &[], credentials: &[], name: &[] };
-    if expect(reader, tag::BYTES).is_some() {
+    let mut outcome = Outcome { code, matched: &[], diagnostic: &[], credentials: &[], name: &[] };
+    if let Some(matched) = expect(reader, tag::BYTES) {
+        outcome.matched = matched;
         outcome.diagnostic = expect(reader, tag::BYTES).unwrap_or_default();
     }
     while let Some((kind, bytes)) = opened(reader) {

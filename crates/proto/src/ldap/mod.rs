@@ -3,6 +3,7 @@
 //! A request and what answers it are a row. After a login whose mechanism has a security layer, messages are in buffers: those
 //! that Kerberos only signs (RFC 4121) are read, encrypted ones are skipped.
 
+mod buffers;
 mod filter;
 mod message;
 
@@ -11,8 +12,8 @@ use crate::messages::{Length, Reads, Rules, Sides};
 use crate::sought::Begun;
 use crate::work::looked_at;
 use crate::{
-    Buffer, Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Span, Step, TCP, Table, Transport, Value,
-    field, gssapi, kerberos, lossless, messages, record, tls,
+    Heads, Kind, Out, Parser, Privacy, Probe, Protocol, Span, Step, TCP, Table, Transport, Value, field,
+    gssapi, kerberos, lossless, messages, record, tls,
 };
 use message::{Login, Message, Outcome, START_TLS, Said, Search, op};
 use std::collections::VecDeque;
@@ -27,13 +28,8 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |setup| Box::new(Ldap { is_stream: setup.ip_proto == TCP, ..Ldap::default() }),
     tables: &[&LDAP, &SEARCH],
-    buffers: &[&REQUEST, &RESPONSE, &RESULT_CODE],
+    buffers: buffers::ALL,
 };
-
-static REQUEST: Buffer = Buffer::number("ldap.request.operation", "Operation of a request (RFC 4511, 4.2).");
-static RESPONSE: Buffer =
-    Buffer::number("ldap.responses.operation", "Operation of a response (RFC 4511, 4.2).");
-static RESULT_CODE: Buffer = Buffer::number("ldap.responses.result_code", "Result code of a response.");
 
 static LDAP: Table = Table {
     name: "ldap",
@@ -144,6 +140,7 @@ struct Searched {
     /// The request, if it was seen.
     request: Option<Query>,
     entries: u64,
+    references: u64,
 }
 
 struct Query {
@@ -320,13 +317,17 @@ impl State {
             self.malformed(bytes, chunk, out);
             return Step::Next;
         };
-        let Message { id, op, said } = message;
-        self.hand_on(op, &said, chunk.direction, out);
+        self.hand_on(&message, chunk.direction, out);
+        let Message { id, op, said, .. } = message;
         let other = |object: Vec<u8>| Other { opcode: opcode(op), object, ..Other::default() };
         let asked = match said {
             Said::Result(outcome) => return self.answer(id, op, &outcome, chunk, out),
             Said::Nothing if op == op::ENTRY => {
                 self.entry(id, chunk, out);
+                return Step::Next;
+            }
+            Said::Nothing if op == op::REFERENCE => {
+                self.reference(id);
                 return Step::Next;
             }
             Said::Nothing if op != op::UNBIND => return Step::Next,
@@ -354,17 +355,24 @@ impl State {
         Step::Next
     }
 
-    /// Hands on the numbers of a message.
-    fn hand_on(&mut self, op: u8, said: &Said<'_>, side: Direction, out: &mut dyn Out) {
+    /// Hands on the texts and the numbers of a message.
+    fn hand_on(&mut self, message: &Message<'_>, side: Direction, out: &mut dyn Out) {
         begin_transaction(side, self.messages, out);
         self.messages += 1;
-        // The tag of an operation is its number with the bits of its class and form.
-        let (number, is_request) = (op & 0x1f, side == Direction::Forward);
-        out.emit_number(if is_request { &REQUEST } else { &RESPONSE }, side, number.into());
-        if let Said::Result(outcome) = said {
-            out.emit_number(&RESULT_CODE, side, outcome.code);
+        if out.asked().has_buffers() {
+            let before = if matches!(message.said, Said::Result(_)) { self.before(message) } else { 0 };
+            buffers::hand_on(message, before, side, out);
         }
         out.side_is_complete(side);
+    }
+
+    /// Number of responses before the one that ends an operation.
+    fn before(&mut self, last: &Message<'_>) -> u64 {
+        let place = self.asked(last.id, last.op == op::SEARCH_DONE);
+        match place.and_then(|at| self.waiting.get(at)) {
+            Some(Waiting { asked: Asked::Search(search), .. }) => search.entries + search.references,
+            _ => 0,
+        }
     }
 
     fn wait(&mut self, waiting: Waiting, chunk: &Chunk<'_>, out: &mut dyn Out) {
@@ -430,6 +438,15 @@ impl State {
         }
     }
 
+    /// Counts a reference to another server that continues a search.
+    fn reference(&mut self, id: u64) {
+        let at = self.asked(id, true);
+        if let Some(Waiting { asked: Asked::Search(search), .. }) = at.and_then(|at| self.waiting.get_mut(at))
+        {
+            search.references += 1;
+        }
+    }
+
     /// Emits the row that a response completes.
     fn answer(
         &mut self,
@@ -474,7 +491,7 @@ impl Searched {
             filter: search.filter,
             attributes: search.attributes.iter().map(|name| name.to_vec()).collect(),
         };
-        Self { request: Some(query), entries: 0 }
+        Self { request: Some(query), ..Self::default() }
     }
 }
 

@@ -230,6 +230,7 @@ impl Smb {
                 let bytes = usize::from(u16_at(words, 14)?);
                 let token = block.data.get(..bytes).unwrap_or(block.data);
                 request.login(token);
+                request.hand_on_user(chunk.direction, out);
                 self.token(token, chunk.time, out);
                 texts.at += bytes;
                 request.set(At::OwnOs, texts.next());

@@ -158,6 +158,7 @@ impl Smb {
             SESSION_SETUP => {
                 let blob = part(message, u16_at(body, 12)?.into(), u16_at(body, 14)?.into())?;
                 request.login(blob);
+                request.hand_on_user(chunk.direction, out);
                 self.token(blob, chunk.time, out);
             }
             TREE_CONNECT => {
