@@ -214,7 +214,7 @@ pub static BUFFERS: &[RuleBuffer] = &[
     RuleBuffer::of("dns.queries.rrname", DNS, Both, "Name of a question, in a request or response.")
         .old(&["dns.query.name"])
         .multiple(),
-    RuleBuffer::of("dns.answers.rrname", DNS, ToClient, "Name of an answer.")
+    RuleBuffer::of("dns.answers.rrname", DNS, Both, "Name of an answer, or of what an update requires.")
         .old(&["dns.answer.name"])
         .multiple(),
     RuleBuffer::of("dns.authorities.rrname", DNS, ToClient, "Name of an authority record.").multiple(),

@@ -667,6 +667,27 @@ fn transactions_are_numbered() {
     }
 }
 
+/// Rules look at no empty text of these protocols and of mails: the root of DNS, the user that asks for an engine of SNMP.
+#[test]
+fn empty_texts_are_left_out() {
+    const OF: [&str; 7] = ["dns", "mdns", "llmnr", "ldap", "mqtt", "snmp", "smb"];
+    let (mut texts, mut engines) = (0, 0);
+    for (path, talk) in all_talks() {
+        let emitted = talk.asked(whole);
+        let of_protocols = emitted.buffers.iter().filter(|(buffer, ..)| {
+            let is_one = buffer.protocol().is_none_or(|protocol| OF.contains(&protocol.name));
+            is_one && !buffer.is_number && !buffer.name.starts_with("file.")
+        });
+        for (buffer, _, bytes) in of_protocols {
+            assert!(!bytes.is_empty(), "{}: {}", path.display(), buffer.name);
+            texts += 1;
+        }
+        let users = emitted.records.iter().map(|record| record.get("usm"));
+        engines += users.filter(|user| **user == Value::from("")).count();
+    }
+    assert!(texts > 300 && engines > 0, "{texts} {engines}");
+}
+
 /// Numbers that rules test are those of their messages, and belong to the transactions of these.
 #[test]
 fn numbers_belong_to_their_messages() {

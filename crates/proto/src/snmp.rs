@@ -432,7 +432,8 @@ impl Parser for Snmp {
         begin_transaction(direction, self.messages, out);
         self.messages += 1;
         for (buffer, text) in [(&COMMUNITY, message.community), (&USM, message.user)] {
-            if let Some(text) = text {
+            // An empty text is left out, as in Suricata: the user of a message that asks for the engine.
+            if let Some(text) = text.filter(|text| !text.is_empty()) {
                 out.emit(buffer, direction, text);
             }
         }
@@ -496,7 +497,7 @@ mod tests {
         };
         assert_eq!(of("session.talk", "snmp.community")[..2], ["public", "public"]);
         assert!(of("session.talk", "snmp.usm").is_empty());
-        assert_eq!(of("third.talk", "snmp.usm"), ["", "", "alice"]);
+        assert_eq!(of("third.talk", "snmp.usm"), ["alice"]);
         // A message that is malformed has none.
         assert_eq!(of("third.talk", "snmp.community"), ["x"]);
     }

@@ -64,6 +64,13 @@ names!(PLAIN, ALL_PLAIN, "dns", [&QUERY, &OPCODE, &RCODE, &RRTYPE]);
 names!(MULTICAST, ALL_MULTICAST, "mdns", []);
 names!(LINK_LOCAL, ALL_LINK_LOCAL, "llmnr", []);
 
+/// Emits a name. The root, which is empty, is left out, as in Suricata.
+fn give(buffer: &'static Buffer, side: Direction, name: &[u8], out: &mut dyn Out) {
+    if !name.is_empty() {
+        out.buffer(buffer, side, name);
+    }
+}
+
 /// Hands on the names and the numbers of a message that `side` sent.
 pub(super) fn hand_on(names: &'static Names, message: &Message, side: Direction, out: &mut dyn Out) {
     let asked = out.asked();
@@ -78,7 +85,7 @@ pub(super) fn hand_on(names: &'static Names, message: &Message, side: Direction,
     for (buffer, is_wanted) in [(&QUERY, of_plain && !is_response), (&names.queries, true)] {
         if is_wanted && asked.has(buffer) {
             for question in &message.questions {
-                out.buffer(buffer, side, message.text(question.name));
+                give(buffer, side, message.text(question.name), out);
             }
         }
     }
@@ -89,7 +96,7 @@ pub(super) fn hand_on(names: &'static Names, message: &Message, side: Direction,
     ];
     for (buffer, section) in sections.into_iter().filter(|(buffer, _)| asked.has(buffer)) {
         for record in message.records.iter().filter(|record| record.section == section) {
-            out.buffer(buffer, side, message.text(record.name));
+            give(buffer, side, message.text(record.name), out);
         }
     }
     if is_response && asked.has(&names.response) {
@@ -118,13 +125,13 @@ fn numbers(message: &Message, side: Direction, out: &mut dyn Out) {
 /// Hands on every name of a response. The types whose data counts are those of Suricata's `dns.response.rrname`.
 fn of_response(buffer: &'static Buffer, message: &Message, side: Direction, out: &mut dyn Out) {
     for question in &message.questions {
-        out.buffer(buffer, side, message.text(question.name));
+        give(buffer, side, message.text(question.name), out);
     }
     for record in &message.records {
-        out.buffer(buffer, side, message.text(record.name));
+        give(buffer, side, message.text(record.name), out);
         let has_name = matches!(record.kind, kind::CNAME | kind::MX | kind::NS | kind::PTR | kind::SOA);
         if let Some(name) = record.target().filter(|_| has_name) {
-            out.buffer(buffer, side, message.text(name));
+            give(buffer, side, message.text(name), out);
         }
     }
 }

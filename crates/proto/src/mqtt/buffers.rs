@@ -144,14 +144,14 @@ fn number(value: &Value<'_>) -> Option<u64> {
     if let Value::Uint(number) = value { Some(*number) } else { None }
 }
 
-/// Hands on the texts of a message that `side` sent, as far as it was read. Payloads are those of the message: its fields have
-/// only their first bytes.
+/// Hands on the texts of a message that `side` sent, as far as it was read. Empty ones are left out, as in Suricata. Payloads
+/// are those of the message: its fields have only their first bytes.
 pub(super) fn hand_on(message: &Message<'_>, own: &Exchange, side: Direction, out: &mut dyn Out) {
     if !out.asked().has_buffers() {
         return;
     }
     let mut give = |buffer: &'static Buffer, bytes: Option<&[u8]>| {
-        if let Some(bytes) = bytes {
+        if let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) {
             out.emit(buffer, side, bytes);
         }
     };
