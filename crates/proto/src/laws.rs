@@ -715,7 +715,7 @@ fn numbers_belong_to_their_messages() {
             Forward,
             "0 4 | 2 4 | 3 4 | 6 4 | 9 4 | 10 4 | 12 4 | 14 4 | 15 4 | 16 4",
         ),
-        ("mqtt", 1883, "exactly-once", "mqtt.reason_code", Reverse, "1 0"),
+        ("mqtt", 1883, "exactly-once", "mqtt.reason_code", Reverse, "1 0 | 4 1 | 4 128"),
         ("dce_rpc", 135, "endpoints", "dcerpc.opnum", Forward, "1 3 | 3 5 | 4 4"),
         ("dce_rpc", 135, "endpoints", "dcerpc.opnum", Reverse, "1 3 | 3 5 | 4 4"),
         ("snmp", 161, "session", "snmp.version", Forward, "0 2 | 2 2 | 4 1 | 6 2 | 7 2 | 8 2"),

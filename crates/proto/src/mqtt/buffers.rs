@@ -48,7 +48,7 @@ static VERSION: Buffer = Buffer::number(
 );
 static REASON_CODE: Buffer = Buffer::number(
     "mqtt.reason_code",
-    "Reason or return code of CONNACK, PUBACK, PUBREC, PUBREL, PUBCOMP, UNSUBACK, DISCONNECT and AUTH; each alone.",
+    "Reason or return code of CONNACK, PUBACK, PUBREC, PUBREL, PUBCOMP, SUBACK, UNSUBACK, DISCONNECT and AUTH; each alone.",
 );
 
 pub(super) static ALL: &[&Buffer] = &[
@@ -121,6 +121,8 @@ pub(super) fn numbers(own: &Exchange, version: Option<u8>, side: Direction, out:
         KIND_CONNACK => fields::CONNACK_RETURN_CODE,
         // After the three bits of the fixed header and the identifier.
         KIND_PUBACK..=KIND_PUBCOMP => BEGIN.get(usize::from(own.kind)).map_or(usize::MAX, |begin| begin + 4),
+        // What is granted and reasons of a refusal share their numbers.
+        KIND_SUBACK => fields::SUBACK_QOS_GRANTED,
         KIND_UNSUBACK => fields::UNSUBACK_REASON_CODES,
         KIND_DISCONNECT => fields::DISCONNECT_REASON_CODE,
         KIND_AUTH => fields::AUTH_REASON_CODE,
