@@ -34,7 +34,7 @@ fn has_fields(asked: Asked) -> bool {
     asked.has(&RECEIVED) || FIELDS.iter().any(|(buffer, _)| asked.has(buffer))
 }
 
-/// Emits the fields of a complete header.
+/// Emits the fields of a complete header: as in Suricata without the first space of each folded line, and none that is empty.
 pub(super) fn of_head(head: &Head, carrier: Carrier, out: &mut dyn Out) {
     let (asked, side) = (out.asked(), carrier.direction);
     begin_transaction(side, carrier.transaction, out);
@@ -42,8 +42,8 @@ pub(super) fn of_head(head: &Head, carrier: Carrier, out: &mut dyn Out) {
         return;
     }
     for (buffer, name) in FIELDS.iter().filter(|(buffer, _)| asked.has(buffer)) {
-        if let Some(value) = head.get(name) {
-            out.buffer(buffer, side, &value);
+        if let Some(value) = head.all_joined(name).last().filter(|value| !value.is_empty()) {
+            out.buffer(buffer, side, value);
         }
     }
     if asked.has(&RECEIVED) {
