@@ -734,6 +734,7 @@ fn numbers_belong_to_their_messages() {
         ("tls", 443, "tls12", "tls.state", Forward, "0 1 | 0 16"),
         ("tls", 443, "tls12", "tls.state", Reverse, "0 2 | 0 12"),
         ("tls", 443, "tls12", "tls.cert_chain_len", Reverse, "0 2"),
+        ("tls", 443, "tls13", "tls.cert_chain_len", Reverse, "0 0"),
         ("ftp", 21, "session", "ftp.dynamic_port", Forward, "11 1029 | 13 5282"),
         ("ftp", 21, "session", "ftp.dynamic_port", Reverse, "5 51210 | 8 51313"),
         ("ntp", 123, "session", "ntp.version", Forward, "0 4 | 3 3 | 5 2 | 7 2"),

@@ -61,8 +61,10 @@ static STATE: Buffer = Buffer::number(
     "tls.state",
     "Type of a hello or key exchange of a handshake over TCP: 1 and 2 hellos, 12 and 16 key exchanges of server and client.",
 );
-static CHAIN_LENGTH: Buffer =
-    Buffer::number("tls.cert_chain_len", "Number of certificates of a chain, up to 32.");
+static CHAIN_LENGTH: Buffer = Buffer::number(
+    "tls.cert_chain_len",
+    "Number of certificates of a chain, up to 32; 0 where a server encrypts before it sends one.",
+);
 
 pub(super) static ALL: &[&Buffer] = &[
     &SNI,

@@ -40,6 +40,8 @@ pub(crate) struct Handshake {
     last_alert: Option<u8>,
     /// Certificates of the server and of the client.
     chains: [Vec<Certificate>; 2],
+    /// Whether the length of the server's chain was emitted.
+    is_counted: bool,
     /// Whether the server and the client encrypt.
     encrypted: [bool; 2],
     /// Whether the client has sent its part of the key exchange.
@@ -69,6 +71,7 @@ impl Handshake {
             established: false,
             last_alert: None,
             chains: Default::default(),
+            is_counted: false,
             encrypted: [false; 2],
             exchanged: false,
             emitted: false,
@@ -308,10 +311,20 @@ impl Handshake {
     }
 
     /// Emits how many certificates a side has sent, if any.
-    fn chain_length(&self, direction: Direction, out: &mut dyn Out) {
+    fn chain_length(&mut self, direction: Direction, out: &mut dyn Out) {
         let length = self.chains.get(self.role(direction)).map_or(0, Vec::len);
         if length > 0 && self.over != Over::Quic {
             buffers::chain_length(length, direction, out);
+            self.is_counted |= direction != self.client;
+        }
+    }
+
+    /// Emits that a server encrypts which has sent no certificate in clear: from TLS 1.3 on, and where a session is resumed.
+    fn no_chain(&mut self, direction: Direction, out: &mut dyn Out) {
+        let is_server = direction != self.client && self.answer.is_some();
+        if is_server && self.over == Over::Stream && !std::mem::replace(&mut self.is_counted, true) {
+            buffers::chain_length(0, direction, out);
+            out.side_is_complete(direction);
         }
     }
 
@@ -393,6 +406,7 @@ impl Handshake {
         self.begun.get_or_insert(time);
         let role = self.role(direction);
         let is_new = self.version.is_some_and(is_new);
+        self.no_chain(direction, out);
         let [server, client] = &mut self.encrypted;
         match role {
             // Data of a client before the server's messages is early data.
