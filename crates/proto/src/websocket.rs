@@ -26,19 +26,14 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     buffers: &[&PAYLOAD, &OPCODE, &MASK, &FLAGS],
 };
 
-static OPCODE: Buffer = Buffer::number(
-    "websocket.opcode",
-    "Kind of a message, which its first frame states, or of a control frame.",
-);
-static MASK: Buffer =
-    Buffer::number("websocket.mask", "Masking key of a control frame, or of the last frame of a message.");
-static FLAGS: Buffer = Buffer::number(
-    "websocket.flags",
-    "Flags of a control frame, or of the last frame of a message: 128 for FIN, 64 for RSV1 (compressed).",
-);
+static OPCODE: Buffer =
+    Buffer::number("websocket.opcode", "Kind of a frame; 0 for one that continues a message.");
+static MASK: Buffer = Buffer::number("websocket.mask", "Masking key of a frame.");
+static FLAGS: Buffer =
+    Buffer::number("websocket.flags", "Flags of a frame: 128 for FIN, 64 for RSV1 (compressed).");
 static PAYLOAD: Buffer = Buffer::whole(
     "websocket.payload",
-    "Payload of a message or control frame, unmasked, with its frames joined; the first 64 KiB, up to a gap, compressed as sent.",
+    "Payload of a frame, unmasked, of the last frame of a message that of all its frames; the first 64 KiB, up to a gap, compressed as sent.",
 );
 
 static FRAMES: Table = Table {
@@ -76,7 +71,7 @@ struct Websocket {
     server: Side,
     /// Whether a payload was compressed.
     compresses: bool,
-    /// Number of messages and control frames of both sides that have ended.
+    /// Number of frames of both sides that have ended.
     messages: u64,
 }
 
@@ -88,8 +83,6 @@ struct Side {
     sought: Option<Sought>,
     /// Payload of the earlier frames of a message, if `websocket.payload` is asked for.
     message: Vec<u8>,
-    /// Kind of the message whose last frame has not come, if its first one was seen.
-    opcode: Option<u8>,
     /// Number of headers until the frame that was found after a gap is certain: the next one must be likely too.
     doubt: u8,
 }
@@ -219,7 +212,6 @@ impl Side {
         }
         self.header.clear();
         self.message.clear();
-        self.opcode = None;
         self.doubt = 0;
         self.sought = Some(Sought::default());
     }
@@ -265,41 +257,36 @@ impl Side {
         self.finish(direction, messages, out);
     }
 
-    /// Hands on the payload of a message with its last frame, or of a control frame, which may come between the frames of a
-    /// message (RFC 6455, 5.4). Bytes after a gap are not joined with those before it. A message has its number when it ends.
+    /// Hands on a frame, which has its own number. A frame that continues a message has its own payload, the last one that of all
+    /// frames, as in Suricata. Control frames may come between the frames of a message (RFC 6455, 5.4). Bytes after a gap are not
+    /// joined with those before it.
     fn hand_on(&mut self, frame: &Frame, direction: Direction, messages: &mut u64, out: &mut dyn Out) {
         let is_asked = out.asked().has(&PAYLOAD);
         if !is_asked || !frame.is_control() && !frame.continues() {
             self.message = Vec::new();
         }
-        if !frame.is_control() && !frame.continues() {
-            self.opcode = Some(frame.first & 15);
+        begin_transaction(direction, *messages, out);
+        *messages += 1;
+        out.emit_number(&OPCODE, direction, (frame.first & 15).into());
+        out.emit_number(&FLAGS, direction, (frame.first & 0xf0).into());
+        if let Some(mask) = frame.mask {
+            out.emit_number(&MASK, direction, u32::from_be_bytes(mask).into());
         }
-        let is_last = frame.is_control() || frame.first & 0x80 != 0 || frame.missing > 0;
-        if is_last {
-            begin_transaction(direction, *messages, out);
-            *messages += 1;
-            let opcode = if frame.is_control() { Some(frame.first & 15) } else { self.opcode.take() };
-            out.emit_number(&OPCODE, direction, opcode.unwrap_or(frame.first & 15).into());
-            out.emit_number(&FLAGS, direction, (frame.first & 0xf0).into());
-            if let Some(mask) = frame.mask {
-                out.emit_number(&MASK, direction, u32::from_be_bytes(mask).into());
+        if is_asked {
+            let mut joined = Vec::new();
+            if !frame.is_control() {
+                let room = MAX_MESSAGE.saturating_sub(self.message.len());
+                self.message.extend(frame.payload.iter().take(room));
+                if frame.first & 0x80 != 0 || frame.missing > 0 {
+                    joined = std::mem::take(&mut self.message);
+                }
+            }
+            let payload = if joined.is_empty() { &frame.payload } else { &joined };
+            if !payload.is_empty() {
+                out.buffer(&PAYLOAD, direction, payload);
             }
         }
-        if frame.is_control() {
-            if !frame.payload.is_empty() {
-                out.emit(&PAYLOAD, direction, &frame.payload);
-            }
-        } else if is_asked {
-            let room = MAX_MESSAGE.saturating_sub(self.message.len());
-            self.message.extend(frame.payload.iter().take(room));
-            if is_last && !self.message.is_empty() {
-                out.emit(&PAYLOAD, direction, &std::mem::take(&mut self.message));
-            }
-        }
-        if is_last {
-            out.side_is_complete(direction);
-        }
+        out.side_is_complete(direction);
     }
 
     /// Emits the frame, as far as it has arrived.
@@ -403,7 +390,7 @@ mod tests {
         out
     }
 
-    /// The frames of a message are joined, also around a control frame; of a long message the first bytes are handed on.
+    /// The last frame of a message has the payload of all, also around a control frame; of a long message the first bytes.
     #[test]
     fn payloads_of_messages_are_buffers() {
         let long = vec![b'x'; 40_000];
@@ -427,12 +414,13 @@ mod tests {
                 found.map(|(_, _, bytes)| bytes.as_slice()).collect::<Vec<_>>()
             };
             let payloads = of(&PAYLOAD);
-            // The kind of a message is that of its first frame, its flags are those of the last one.
-            assert_eq!(of(&OPCODE), [9_u64, 1, 2, 10].map(u64::to_be_bytes), "in pieces of {size}");
-            assert_eq!(of(&FLAGS), [0x80_u64; 4].map(u64::to_be_bytes), "in pieces of {size}");
+            assert_eq!(of(&OPCODE), [1_u64, 9, 0, 2, 0, 10].map(u64::to_be_bytes), "in pieces of {size}");
+            let flags = [0_u64, 0x80, 0x80, 0, 0x80, 0x80].map(u64::to_be_bytes);
+            assert_eq!(of(&FLAGS), flags, "in pieces of {size}");
             let joined = [b"one and ", &[b'a'; 300][..]].concat();
             let cut = vec![b'x'; MAX_MESSAGE];
-            assert_eq!(payloads, [b"ping", joined.as_slice(), &cut], "in pieces of {size}");
+            let expected = [b"one ", &b"ping"[..], &joined, &long, &cut];
+            assert_eq!(payloads, expected, "in pieces of {size}");
             let kept = out.records.iter().map(|record| match record.get("payload") {
                 Value::Text(payload) => payload.len(),
                 _ => 0,
