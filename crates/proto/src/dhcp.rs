@@ -538,7 +538,7 @@ impl Dhcp {
         Self { ends: [setup.initiator.0, setup.responder.0], leases: VecDeque::new(), messages: 0 }
     }
 
-    /// Hands on the times and the host name of a message.
+    /// Emits the times and the host name of a message.
     fn hand_on(&mut self, message: &Message<'_>, side: Direction, out: &mut dyn Out) {
         begin_transaction(side, self.messages, out);
         self.messages += 1;

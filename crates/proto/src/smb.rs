@@ -754,7 +754,7 @@ impl Request {
         }
     }
 
-    /// Hands on the user in a security blob that was read. Empty names are left out, as in Suricata.
+    /// Emits the user in a security blob that was read. Empty names are left out, as in Suricata.
     fn hand_on_user(&self, side: Direction, out: &mut dyn Out) {
         for (buffer, at) in [(&USER, At::User), (&DOMAIN, At::Domain)] {
             if let Some(Value::Text(name)) = self.values.get(at as usize).filter(|_| out.asked().has(buffer))

@@ -257,9 +257,9 @@ impl Side {
         self.finish(direction, messages, out);
     }
 
-    /// Hands on a frame, which has its own number. A frame that continues a message has its own payload, the last one that of all
-    /// frames, as in Suricata. Control frames may come between the frames of a message (RFC 6455, 5.4). Bytes after a gap are not
-    /// joined with those before it.
+    /// Emits the buffers of a frame, which has its own number. A frame that continues a message has its own payload, the last
+    /// one that of all frames, as in Suricata. Control frames may come between the frames of a message (RFC 6455, 5.4). Bytes
+    /// after a gap are not joined with those before it.
     fn hand_on(&mut self, frame: &Frame, direction: Direction, messages: &mut u64, out: &mut dyn Out) {
         let is_asked = out.asked().has(&PAYLOAD);
         if !is_asked || !frame.is_control() && !frame.continues() {

@@ -44,7 +44,7 @@ pub(super) static ALL: &[&Buffer] = &[
     &DIAGNOSTIC,
 ];
 
-/// Hands on what a message that `side` sent has. `before` is the number of earlier responses to its request.
+/// Emits what a message that `side` sent has. `before` is the number of earlier responses to its request.
 pub(super) fn hand_on(message: &Message<'_>, before: u64, side: Direction, out: &mut dyn Out) {
     // The tag of an operation is its number with the bits of its class and form.
     let number = u64::from(message.op & 0x1f);
@@ -85,7 +85,7 @@ fn inner<'a>(reader: &mut Reader<'a>, wanted: u8) -> Option<&'a [u8]> {
     opened(reader).filter(|(kind, _)| *kind == wanted).map(|(_, content)| content)
 }
 
-/// Hands on the names of the attributes in a message about an entry: they follow the name of the entry.
+/// Emits the names of the attributes in a message about an entry: they follow the name of the entry.
 fn attributes(buffer: &'static Buffer, message: &Message<'_>, side: Direction, out: &mut dyn Out) {
     if !out.asked().has(buffer) {
         return;

@@ -355,7 +355,7 @@ impl State {
         Step::Next
     }
 
-    /// Hands on the texts and the numbers of a message.
+    /// Emits the texts and the numbers of a message.
     fn hand_on(&mut self, message: &Message<'_>, side: Direction, out: &mut dyn Out) {
         begin_transaction(side, self.messages, out);
         self.messages += 1;

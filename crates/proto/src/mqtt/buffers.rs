@@ -146,7 +146,7 @@ fn number(value: &Value<'_>) -> Option<u64> {
     if let Value::Uint(number) = value { Some(*number) } else { None }
 }
 
-/// Hands on the texts of a message that `side` sent, as far as it was read. Empty ones are left out, as in Suricata. Payloads
+/// Emits the texts of a message that `side` sent, as far as it was read. Empty ones are left out, as in Suricata. Payloads
 /// are those of the message: its fields have only their first bytes.
 pub(super) fn hand_on(message: &Message<'_>, own: &Exchange, side: Direction, out: &mut dyn Out) {
     if !out.asked().has_buffers() {
