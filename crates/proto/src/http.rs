@@ -97,6 +97,9 @@ impl Parser for Http {
 
     fn end(&mut self, time: Time, out: &mut dyn Out) {
         self.end_simple(time, out);
+        if self.response.is_over() {
+            self.answered(time, out);
+        }
         if let State::Irregular(line) = &self.response.state {
             let line = line.clone();
             self.response.state = State::Start;
@@ -171,6 +174,9 @@ impl Http {
     /// Takes a gap. Within a body of known length it has no effect; elsewhere the parser searches for the next
     /// message. Returns `false` if responses cannot be assigned to requests any more.
     fn miss(&mut self, chunk: &Chunk<'_>, out: &mut dyn Out) -> bool {
+        if chunk.direction == Direction::Reverse && self.response.is_over() {
+            self.answered(chunk.time, out);
+        }
         let (side, flow) = self.side(chunk.direction);
         let mut gap = chunk.gap;
         let (mut endless, mut none) = (u64::MAX, 0);
@@ -793,7 +799,7 @@ mod tests {
             let found = emitted.buffers.iter().filter(|(buffer, ..)| buffer.name == name);
             found.map(|(_, _, bytes)| String::from_utf8(bytes.clone()).unwrap()).collect()
         };
-        assert_eq!(of("http.uri"), ["/a/c/d/A?q=%41&r=//"]);
+        assert_eq!(of("http.uri"), ["/a/c/d/A?q=A&r=//"]);
         assert_eq!(of("http.uri.raw"), ["/a//b/../c%2fd/%41?q=%41&r=//"]);
         assert_eq!(of("http.host"), ["www.example"]);
         assert_eq!(of("http.host.raw"), ["Www.Example:8080"]);

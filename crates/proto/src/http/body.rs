@@ -170,10 +170,9 @@ impl Inside {
         let range = range.and_then(|(start, end, size)| Some((start, end + 1, size?)));
         let range = range.filter(|(_, end, size)| end <= size);
         let is_whole = range.is_none_or(|(start, _, _)| start == 0);
-        let decoder = headers
-            .get(b"content-encoding")
-            .filter(|_| is_whole)
-            .and_then(|encoding| Decoder::of(encoding, allowance));
+        // Repeated fields are one list (RFC 9110, 5.3).
+        let codings: Vec<&[u8]> = headers.all(b"content-encoding").filter(|_| is_whole).collect();
+        let decoder = Decoder::of(&codings.join(&b", "[..]), allowance);
         let range = range.filter(|_| decoder.is_none());
         let content_type = headers.get(b"content-type");
         let named = |header: &'static [u8], name: &[u8]| headers.get(header).and_then(|v| parameter(v, name));

@@ -75,6 +75,12 @@ pub(super) struct Head {
     count: u16,
     /// Whether headers were left out.
     pub is_full: bool,
+    /// Whether the last header has a colon.
+    has_colon: bool,
+    /// Whether the last line had a line feed alone as its end.
+    pub ends_barely: bool,
+    /// Whether a line of spaces has ended the headers, and an empty line may follow it.
+    pub is_over: bool,
     /// The start line before the headers, if it is kept.
     pub start: Box<[u8]>,
 }
@@ -88,27 +94,58 @@ impl Head {
     /// Takes a line, up to a maximum number. Returns its error, if any.
     pub fn line(&mut self, line: &[u8], max: u16) -> Option<&'static str> {
         looked_at(line.len());
-        let is_folded = line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t'));
         if self.bytes as usize + line.len() > MAX_BYTES {
             self.is_full = true;
             return None;
         }
-        if is_folded && let Some(at) = self.last.checked_sub(1).map(|at| at as usize) {
-            let more = line.trim_ascii();
-            let before = self.text.len();
-            if Fields(self.text.get(at..).unwrap_or_default()).next().is_some_and(|(_, v)| !v.is_empty())
-                && !more.is_empty()
-            {
-                self.text.push(b' ');
-            }
-            self.text.extend_from_slice(more);
-            let added = (self.text.len() - before) as u32;
-            if let Some(length) = self.text.get_mut(at + NAME_LENGTH..).and_then(<[u8]>::first_chunk_mut) {
-                *length = (u32::from_ne_bytes(*length) + added).to_ne_bytes();
-            }
-            self.bytes += more.len() as u32 + 1;
-            return None;
+        match self.last.checked_sub(1).filter(|_| line.first().is_some_and(is_fold)) {
+            Some(last) => self.fold(last as usize, unfolded(line), max),
+            None => self.add(line, max),
         }
+    }
+
+    /// Whether a folded line of a response is a header of its own. As in libhtp it is one if it has a name, and the header before it
+    /// is complete. A URL or a time that is folded has a colon, too.
+    pub fn is_field(&self, line: &[u8]) -> bool {
+        let Some(last) = self.last.checked_sub(1) else { return false };
+        let is_complete = self.has_colon && self.value(last as usize).is_some_and(|value| !value.is_empty());
+        let text = unfolded(line);
+        let name = text.iter().position(|byte| !is_of_token(byte)).unwrap_or(text.len());
+        let is_named = name > 0 && text.get(name) == Some(&b':') && text.get(name + 1) != Some(&b'/');
+        is_complete && is_named && line.first().is_some_and(is_fold)
+    }
+
+    /// The value of the header at a position.
+    fn value(&self, at: usize) -> Option<&[u8]> {
+        Fields(self.text.get(at..)?).next().map(|(_, value)| value)
+    }
+
+    /// Adds a continuation to the header at a position, the last one.
+    fn fold(&mut self, at: usize, more: &[u8], max: u16) -> Option<&'static str> {
+        let value = self.value(at).unwrap_or_default();
+        if !self.has_colon && more.contains(&b':') {
+            // The name is folded.
+            let line = [value, more].concat();
+            self.bytes = self.bytes.saturating_sub(value.len() as u32 + 2);
+            self.text.truncate(at);
+            self.count = self.count.saturating_sub(1);
+            return self.add(&line, max);
+        }
+        let has_blank = !value.is_empty() && !more.is_empty();
+        let added = (more.len() + usize::from(has_blank)) as u32;
+        if has_blank {
+            self.text.push(b' ');
+        }
+        self.text.extend_from_slice(more);
+        if let Some(length) = self.text.get_mut(at + NAME_LENGTH..).and_then(<[u8]>::first_chunk_mut) {
+            *length = (u32::from_ne_bytes(*length) + added).to_ne_bytes();
+        }
+        self.bytes += more.len() as u32 + 1;
+        None
+    }
+
+    /// Adds a header, up to a maximum number. Returns its error, if any.
+    fn add(&mut self, line: &[u8], max: u16) -> Option<&'static str> {
         if self.count >= max {
             self.is_full = true;
             return None;
@@ -123,6 +160,7 @@ impl Head {
             self.text.reserve(ORDINARY);
         }
         self.last = self.text.len() as u32 + 1;
+        self.has_colon = colon.is_some();
         self.count += 1;
         self.text.extend_from_slice(&(name.len() as u16).to_ne_bytes());
         self.text.extend_from_slice(&(value.len() as u32).to_ne_bytes());
@@ -143,6 +181,17 @@ impl Head {
     pub fn memory(&self) -> usize {
         self.text.capacity() + self.start.len()
     }
+}
+
+/// Whether a byte at the beginning of a line makes it a continuation of the line before: as in libhtp, a zero byte does, too.
+fn is_fold(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t' | 0)
+}
+
+/// A continuation without what makes it one.
+pub(super) fn unfolded(line: &[u8]) -> &[u8] {
+    let from = line.iter().position(|byte| *byte != 0 && !byte.is_ascii_whitespace());
+    line.get(from.unwrap_or(line.len())..).unwrap_or_default().trim_ascii_end()
 }
 
 /// Capacity in bytes that suffices for the headers of most messages.
@@ -479,6 +528,28 @@ mod tests {
         assert!(headers.get(b"b").is_none());
         let all: Vec<_> = headers.iter().collect();
         assert_eq!(all, [(&b"A"[..], &b"one two"[..]), (b"", b"no colon")]);
+    }
+
+    fn fields(lines: &[&[u8]]) -> Vec<(String, String)> {
+        let mut head = Head::default();
+        for line in lines {
+            let line = if head.is_field(line) { unfolded(line) } else { line };
+            head.line(line, 9);
+        }
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        head.finish().iter().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    /// What servers of http-evader send, as libhtp reads it.
+    #[test]
+    fn odd_continuations_have_the_meaning_that_browsers_give_them() {
+        let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(fields(&[b"A", b" :", b" one"]), [field("A", "one")]);
+        assert_eq!(fields(&[b"A:", b"\0one", b"\ttwo"]), [field("A", "one two")]);
+        assert_eq!(fields(&[b"A: one", b"\tB: two"]), [field("A", "one"), field("B", "two")]);
+        assert_eq!(fields(&[b"A:", b"\tB: two"]), [field("A", "B: two")]);
+        assert_eq!(fields(&[b"A: one", b" http://b"]), [field("A", "one http://b")]);
+        assert_eq!(fields(&[b"A: one;", b" at=10:00"]), [field("A", "one; at=10:00")]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One direction: the lines of a head, and the body after it.
 
 use super::body::Body;
-use super::message::{Head, Headers, RawLines, chomped};
+use super::message::{Head, Headers, RawLines, chomped, unfolded};
 use super::transaction::Shared;
 use super::{PROTOCOL, buffers};
 use crate::early::begin_transaction;
@@ -119,16 +119,26 @@ impl Side {
 
     /// Takes the next line of a head. Returns whether it was the last.
     pub(super) fn head(&mut self, data: &mut &[u8], time: Time, out: &mut dyn Out) -> bool {
+        if self.is_over() {
+            *data = data.strip_prefix(b"\n").unwrap_or(data);
+            out.more(data.len());
+            return true;
+        }
         let Some((line, is_cut)) = self.lines.next(data) else { return false };
         out.more(data.len());
         if self.is_raw && self.state == State::Head {
             out.buffer(&buffers::HEADER_RAW, self.direction, &line);
         }
         let text = chomped(&line);
-        // In browsers, a line of spaces also ends the head of a response.
+        if text.is_empty() {
+            return !self.goes_on(&line);
+        }
+        // In browsers, a line of spaces also ends the head of a response. In libhtp the head may end with the empty line after it.
         let is_blank = text.iter().all(|byte| matches!(byte, b' ' | b'\t'));
-        if text.is_empty() || is_blank && self.direction == Direction::Reverse {
-            return true;
+        if is_blank && self.direction == Direction::Reverse {
+            let waits = self.state == State::Head;
+            self.head.get_or_insert_default().is_over = waits;
+            return !waits;
         }
         if is_cut {
             let name = match self.direction {
@@ -138,7 +148,20 @@ impl Side {
             self.anomaly(name, text, time, out);
         }
         self.header(text, time, out);
+        self.head.get_or_insert_default().ends_barely = !line.ends_with(b"\r\n");
         false
+    }
+
+    /// Whether the head is complete, and only an empty line may still belong to it.
+    pub(super) fn is_over(&self) -> bool {
+        self.state == State::Head && self.head.as_ref().is_some_and(|head| head.is_over)
+    }
+
+    /// Whether the head of a response goes on after a line of carriage returns: as in libhtp it ends with two of them only after a line
+    /// that has none.
+    fn goes_on(&self, line: &[u8]) -> bool {
+        let ends_barely = self.head.as_ref().is_some_and(|head| head.ends_barely);
+        self.direction == Direction::Reverse && line.ends_with(b"\r\r\n") && !ends_barely
     }
 
     /// Takes a line of headers. A single carriage return also ends a line.
@@ -150,6 +173,8 @@ impl Side {
         let head = self.head.get_or_insert_default();
         let was_full = head.is_full;
         for line in text.split(|byte| *byte == b'\r').filter(|line| !line.is_empty()) {
+            let is_field = direction == Direction::Reverse && head.is_field(line);
+            let line = if is_field { unfolded(line) } else { line };
             if let Some(name) = head.line(line, MAX_HEADERS) {
                 let found = Anomaly { name, direction, detail: line, transaction };
                 out.record(found.record(time, &PROTOCOL));

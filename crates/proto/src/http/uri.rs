@@ -54,8 +54,8 @@ fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// A URI as rules see it: the escapes of its path decoded once, backslashes as slashes, repeated slashes as one, and
-/// dots resolved. The query stays as sent.
+/// A URI as rules see it: its escapes decoded once, and in its path backslashes as slashes, repeated slashes as one, and dots
+/// resolved.
 pub(super) fn normal(uri: &[u8]) -> Vec<u8> {
     let (authority, rest) = split(uri);
     let start = uri.len() - rest.len();
@@ -67,7 +67,7 @@ pub(super) fn normal(uri: &[u8]) -> Vec<u8> {
     if path.starts_with(b"/") {
         path = resolved(&path);
     }
-    [head, &path, query].concat()
+    [head, &path, &unescaped(query)].concat()
 }
 
 /// The authority of a URI with a scheme (`http://user@host:port/path`), and the rest.
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(path(b"http://host/a/./b/../c//d.txt?q=/e"), b"/a/c/d.txt");
         assert_eq!(path(b"/"), b"/");
         assert_eq!(path(b"*"), b"*");
-        assert_eq!(normal(b"http://host//a/%2e%2E/b\\c?q=%41//"), b"http://host/b/c?q=%41//");
+        assert_eq!(normal(b"http://host//a/%2e%2E/b\\c?q=%41//"), b"http://host/b/c?q=A//");
         assert_eq!(normal(b"/a%2520b/./c/"), b"/a%20b/c/");
     }
 }
