@@ -202,6 +202,15 @@ impl Search<'_> {
                     Some(to) => last = to,
                     None => return Verdict::No,
                 },
+                // As in Suricata, what follows counts from the end of the number.
+                Test::ByteExtract(extract) => match self.extract(extract, last) {
+                    Some(end) => last = end,
+                    None => return Verdict::No,
+                },
+                Test::ByteMath(math) => match self.math(math, last) {
+                    Some(end) => last = end,
+                    None => return Verdict::No,
+                },
                 Test::Base64 { how, is_relative } => {
                     let from = if *is_relative { last } else { 0 } + how.offset as usize;
                     let Some(bytes) = self.bytes.get(from..) else { return Verdict::No };
@@ -233,8 +242,6 @@ impl Search<'_> {
         match test {
             Test::IsDataAt(test) => self.is_data_at(test, last),
             Test::ByteTest(test) => self.byte_test(test, last),
-            Test::ByteExtract(extract) => self.extract(extract, last),
-            Test::ByteMath(math) => self.math(math, last),
             Test::Size(size) => size.passes(self.bytes.len() as u64),
             Test::Number(test) => self.number().is_some_and(|number| test.passes(number)),
             Test::AnyOf(numbers) => self
@@ -259,7 +266,12 @@ impl Search<'_> {
             Test::Datarep { set, .. } => is_in(set, self.bytes),
             // The buffer is there.
             Test::Absent { or_else } => *or_else,
-            Test::Content(_) | Test::Pattern(_) | Test::ByteJump(_) | Test::Base64 { .. } => false,
+            Test::Content(_)
+            | Test::Pattern(_)
+            | Test::ByteJump(_)
+            | Test::ByteExtract(_)
+            | Test::ByteMath(_)
+            | Test::Base64 { .. } => false,
         }
     }
 
@@ -430,13 +442,14 @@ impl Search<'_> {
 
     /// Where relative tests count from after a jump, if that is in the buffer.
     fn jump(&self, jump: &ByteJump, last: usize) -> Option<usize> {
-        let (value, after) = match jump.read.bytes {
+        let is_without = self.memory.amount(jump.read.bytes) == 0 && !matches!(jump.read.form, Form::Text(_));
+        let (value, after) = match is_without {
             // Without a number, the place itself.
-            Amount::Is(0) if !matches!(jump.read.form, Form::Text(_)) => {
+            true => {
                 let from = if jump.read.is_relative { last as i64 } else { 0 };
                 (0, usize::try_from(from.checked_add(self.memory.amount(jump.read.offset))?).ok()?)
             }
-            _ => self.read(&jump.read, last)?,
+            false => self.read(&jump.read, last)?,
         };
         let value = i64::try_from(value.checked_mul(jump.multiplier)?).ok()?;
         let value = if jump.is_aligned { value.checked_add(3)? & !3 } else { value };
@@ -449,17 +462,19 @@ impl Search<'_> {
         usize::try_from(to).ok().filter(|to| *to <= self.bytes.len())
     }
 
-    fn extract(&mut self, extract: &ByteExtract, last: usize) -> bool {
-        let Some((value, _)) = self.read(&extract.read, last) else { return false };
+    /// Sets a variable to a number. Returns where the number ends.
+    fn extract(&mut self, extract: &ByteExtract, last: usize) -> Option<usize> {
+        let (value, end) = self.read(&extract.read, last)?;
         let value = value.wrapping_mul(extract.multiplier);
         let value =
             extract.align.map_or(value, |align| value.checked_next_multiple_of(align).unwrap_or(value));
         self.memory.set(extract.variable, value);
-        true
+        Some(end)
     }
 
-    fn math(&mut self, math: &ByteMath, last: usize) -> bool {
-        let Some((value, _)) = self.read(&math.read, last) else { return false };
+    /// Sets a variable to what is computed of a number. Returns where the number ends.
+    fn math(&mut self, math: &ByteMath, last: usize) -> Option<usize> {
+        let (value, end) = self.read(&math.read, last)?;
         let with = match math.with {
             Amount::Is(is) => is as u64,
             Amount::Variable(position) => self.memory.variables.get(position).copied().unwrap_or_default(),
@@ -472,13 +487,8 @@ impl Search<'_> {
             Arithmetic::Left => u32::try_from(with).ok().and_then(|by| value.checked_shl(by)),
             Arithmetic::Right => u32::try_from(with).ok().and_then(|by| value.checked_shr(by)),
         };
-        match result {
-            Some(result) => {
-                self.memory.set(math.variable, result);
-                true
-            }
-            None => false,
-        }
+        self.memory.set(math.variable, result?);
+        Some(end)
     }
 
     /// The tests of what was decoded.
@@ -506,6 +516,8 @@ fn ends_a_chain(test: &Test) -> bool {
         Test::Content(content) => !content.is_negated && !content.is_relative(),
         Test::Pattern(pattern) => !pattern.is_negated && !pattern.is_relative,
         Test::ByteJump(jump) => !jump.read.is_relative,
+        Test::ByteExtract(extract) => !extract.read.is_relative,
+        Test::ByteMath(math) => !math.read.is_relative,
         _ => false,
     }
 }

@@ -182,6 +182,20 @@ fn numbers_in_buffers() {
     assert!(holds("byte_extract:1,0,n; content:\"B\"; offset:n; depth:1;", b"\x03..B"));
     assert!(holds("byte_math:bytes 1,offset 0,oper *,rvalue 2,result n; isdataat:n;", b"\x01..B"));
     assert!(!holds("byte_math:bytes 1,offset 0,oper /,rvalue 2,result n; isdataat:!1;", b""));
+    // What follows counts from the end of the number.
+    assert!(holds(
+        "content:\"A\"; byte_extract:1,0,n,relative; content:\"B\"; distance:n; within:1;",
+        b"A\x02..B"
+    ));
+    assert!(!holds(
+        "content:\"A\"; byte_extract:1,0,n,relative; content:\"B\"; distance:n; within:1;",
+        b"A\x02.B."
+    ));
+    let math = "byte_math:bytes 1,offset 1,oper +,rvalue 1,result n; content:\"B\"; distance:n; within:1;";
+    assert!(holds(math, b".\x00.B") && !holds(math, b".\x00B."));
+    // Zero bytes that a variable asks for are no number.
+    let jump = "byte_extract:1,0,n; byte_jump:n,0,relative; content:\"B\"; within:1;";
+    assert!(holds(jump, b"\x00B") && !holds(jump, b"\x00.B"));
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn end_of(tests: &[Test]) -> Option<i64> {
     tests.iter().fold(None, |end, test| match test {
         Test::Content(content) if !content.is_negated => latest_end(content, end),
         Test::Pattern(pattern) if !pattern.is_negated => None,
-        Test::ByteJump(_) => None,
+        Test::ByteJump(_) | Test::ByteExtract(_) | Test::ByteMath(_) => None,
         _ => end,
     })
 }
@@ -157,6 +157,11 @@ mod tests {
             (r#"content:"a"; depth:1; pcre:"/x/R"; content:"word"; within:4;"#, "word", Place::Anywhere),
             (
                 r#"content:"a"; depth:1; byte_jump:1,0,relative; content:"word"; within:4;"#,
+                "word",
+                Place::Anywhere,
+            ),
+            (
+                r#"content:"a"; depth:1; byte_extract:1,70,n,relative; content:"word"; within:4;"#,
                 "word",
                 Place::Anywhere,
             ),
