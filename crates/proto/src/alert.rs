@@ -1,6 +1,7 @@
 //! Alerts: what the rules of Suricata found in packets, streams and transactions. The engine emits them.
 
 use crate::{Kind, Privacy, Record, Table, Value, field, record};
+use std::borrow::Cow;
 use std::net::IpAddr;
 use weir_wire::{Direction, LinkType, Time};
 
@@ -211,9 +212,13 @@ impl<'a> Alert<'a> {
     pub const PACKET: usize = 65_535;
 
     /// The buffers that alerts have of their transaction: those by which its request and its answer are known.
-    pub const BUFFERS: [&'static str; 19] = [
+    pub const BUFFERS: [&'static str; 27] = [
         "dns.queries.rrname",
         "dns.answers.rrname",
+        "email.from",
+        "email.to",
+        "email.cc",
+        "ftp.command",
         "http.method",
         "http.host",
         "http.uri.raw",
@@ -221,6 +226,10 @@ impl<'a> Alert<'a> {
         "http.referer",
         "http.protocol",
         "http.stat_code",
+        "ntp.version",
+        "ntp.mode",
+        "ntp.stratum",
+        "ntp.reference_id",
         "smtp.helo",
         "smtp.mail_from",
         "smtp.rcpt_to",
@@ -276,8 +285,18 @@ impl<'a> Alert<'a> {
 
 impl AlertValue<'_> {
     fn text(&self) -> Vec<u8> {
-        let value = self.value.get(..Alert::TEXT).unwrap_or(self.value);
-        [to(self.side).as_bytes(), self.buffer.as_bytes(), value].join(&b' ')
+        let value: Cow<'_, [u8]> = match (self.buffer, self.value.first_chunk()) {
+            // Numbers are eight bytes as buffers.
+            ("ntp.version" | "ntp.mode" | "ntp.stratum", Some(number)) => {
+                u64::from_be_bytes(*number).to_string().into_bytes().into()
+            }
+            ("ntp.reference_id", _) => {
+                let pairs: Vec<String> = self.value.iter().map(|byte| format!("{byte:02x}")).collect();
+                pairs.join(":").into_bytes().into()
+            }
+            _ => Cow::Borrowed(self.value.get(..Alert::TEXT).unwrap_or(self.value)),
+        };
+        [to(self.side).as_bytes(), self.buffer.as_bytes(), &value].join(&b' ')
     }
 }
 

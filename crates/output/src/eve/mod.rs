@@ -202,6 +202,7 @@ fn app_proto(name: &str) -> &str {
     match name {
         "dce_rpc" => "dcerpc",
         "kerberos" => "krb5",
+        "ftp_data" => "ftp-data",
         name => name,
     }
 }

@@ -4,7 +4,7 @@ use crate::format::push_number;
 use crate::json::{Object, push_list, push_text};
 use weir_proto::{Record, Value};
 
-/// Members that have the first value of a buffer, whichever side sent it.
+/// Members that have the first value of a buffer as a text, whichever side sent it.
 const TEXTS: &[(&str, &str)] = &[
     ("http.host", "hostname"),
     ("http.uri.raw", "url"),
@@ -12,6 +12,9 @@ const TEXTS: &[(&str, &str)] = &[
     ("http.referer", "http_refer"),
     ("http.method", "http_method"),
     ("http.protocol", "protocol"),
+    ("email.from", "from"),
+    ("ftp.command", "command"),
+    ("ntp.reference_id", "reference_id"),
     ("smtp.helo", "helo"),
     ("smtp.mail_from", "mail_from"),
     ("tls.sni", "sni"),
@@ -20,6 +23,17 @@ const TEXTS: &[(&str, &str)] = &[
     ("tls.cert_serial", "serial"),
     ("tls.cert_fingerprint", "fingerprint"),
 ];
+
+/// Members that have it as a number.
+const NUMBERS: [(&str, &str); 4] = [
+    ("http.stat_code", "status"),
+    ("ntp.version", "version"),
+    ("ntp.mode", "mode"),
+    ("ntp.stratum", "stratum"),
+];
+
+/// Members that have a list of all values.
+const LISTS: [(&str, &str); 3] = [("smtp.rcpt_to", "rcpt_to"), ("email.to", "to"), ("email.cc", "cc")];
 
 /// Members of both sides' objects of SSH.
 const OF_SIDE: [(&str, &str); 2] = [("ssh.proto", "proto_version"), ("ssh.software", "software_version")];
@@ -44,10 +58,14 @@ impl<'r> Known<'r> {
         Self(parts.collect())
     }
 
-    /// The protocol: the first word of the buffers.
-    fn protocol(&self) -> Option<&'r str> {
-        let [_, buffer, _] = self.0.first()?;
-        std::str::from_utf8(buffer).ok()?.split('.').next()
+    /// The first words of the buffers: the protocol, and `email` beside that of the mail.
+    fn objects(&self) -> Vec<&'r str> {
+        let mut objects = Vec::new();
+        for [_, buffer, _] in &self.0 {
+            let word = std::str::from_utf8(buffer).ok().and_then(|buffer| buffer.split('.').next());
+            objects.extend(word.filter(|word| !objects.contains(word)));
+        }
+        objects
     }
 
     /// The values of a buffer that a side has sent, or any side.
@@ -59,32 +77,53 @@ impl<'r> Known<'r> {
     }
 }
 
-/// Writes the object, if anything is known.
+/// Writes the objects of what is known.
 pub(super) fn write(event: &mut Object<'_>, record: &Record<'_>) {
     let known = Known::of(record);
-    let Some(protocol) = known.protocol() else { return };
-    event.object(protocol, |object| match protocol {
-        "dns" => write_dns(object, &known, *record.get("direction") == "to_client".into()),
-        "ssh" => write_ssh(object, &known),
-        _ => write_texts(object, &known),
-    });
+    for name in known.objects() {
+        event.object(name, |object| match name {
+            "dns" => write_dns(object, &known, *record.get("direction") == "to_client".into()),
+            "ssh" => write_ssh(object, &known),
+            _ => write_members(object, &known, name),
+        });
+    }
 }
 
-fn write_texts(object: &mut Object<'_>, known: &Known<'_>) {
-    for (buffer, member) in TEXTS {
+/// Writes the members of the object of a name.
+fn write_members(object: &mut Object<'_>, known: &Known<'_>, name: &str) {
+    let is_of_it = |(buffer, _): &&(&str, &str)| buffer.split('.').next() == Some(name);
+    for (buffer, member) in TEXTS.iter().filter(is_of_it) {
         if let Some(value) = known.values(buffer, None).next() {
             push_text(object.member(member), value);
         }
     }
-    let status = known.values("http.stat_code", None).next();
-    let status = status.and_then(|code| std::str::from_utf8(code).ok()?.parse::<u16>().ok());
-    if let Some(status) = status {
-        push_number(object.member("status"), status.into());
+    for (buffer, member) in NUMBERS.iter().filter(is_of_it) {
+        let value = known.values(buffer, None).next();
+        let number = value.and_then(|value| std::str::from_utf8(value).ok()?.parse::<u16>().ok());
+        if let Some(number) = number {
+            push_number(object.member(member), number.into());
+        }
     }
-    let mut recipients = known.values("smtp.rcpt_to", None).peekable();
-    if recipients.peek().is_some() {
-        push_list(object.member("rcpt_to"), recipients, push_text);
+    for (buffer, member) in LISTS.iter().filter(is_of_it) {
+        let values = known.values(buffer, None);
+        let values: Vec<&[u8]> = match name {
+            "email" => values.flat_map(addresses).collect(),
+            _ => values.collect(),
+        };
+        if !values.is_empty() {
+            push_list(object.member(member), values, push_text);
+        }
     }
+}
+
+/// The addresses of a field: commas stand between them, and not within quotes.
+fn addresses(field: &[u8]) -> Vec<&[u8]> {
+    let mut is_quoted = false;
+    let parts = field.split(|byte| {
+        is_quoted ^= *byte == b'"';
+        *byte == b',' && !is_quoted
+    });
+    parts.map(<[u8]>::trim_ascii).filter(|address| !address.is_empty()).collect()
 }
 
 fn write_ssh(object: &mut Object<'_>, known: &Known<'_>) {
@@ -161,6 +200,17 @@ mod tests {
             written(&smtp, "to_server"),
             json!({"smtp": {"helo": "GP", "rcpt_to": ["<a@b>", "<c@d>"]}})
         );
+        let mail = [
+            "to_server smtp.helo GP",
+            "to_server email.from A <a@b>",
+            "to_server email.to \"c, d\" <c@d>, <e@f>",
+        ];
+        assert_eq!(
+            written(&mail, "to_server"),
+            json!({"smtp": {"helo": "GP"}, "email": {"from": "A <a@b>", "to": ["\"c, d\" <c@d>", "<e@f>"]}})
+        );
+        let ntp = ["to_client ntp.mode 4", "to_client ntp.reference_id 4c:4f:43:4c"];
+        assert_eq!(written(&ntp, "to_client"), json!({"ntp": {"mode": 4, "reference_id": "4c:4f:43:4c"}}));
         let ssh =
             ["to_server ssh.proto 2.0", "to_client ssh.proto 1.99", "to_client ssh.software Cisco-1.25"];
         assert_eq!(
