@@ -15,9 +15,6 @@ use weir_proto::{
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
 
-/// The beginning of the names of the buffers of files.
-const OF_FILES: &str = "file.";
-
 /// Passes records of parsers to the sink, and what they emit before to functions.
 pub(crate) struct RecordEmitter<'w, 't> {
     /// The row of the flow, and the payload of the packet that is read.
@@ -102,9 +99,7 @@ impl Out for RecordEmitter<'_, '_> {
     }
 
     fn buffer_again(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {
-        // Buffers of a protocol say which one it is, those of files do not.
-        let services = if buffer.name.starts_with(OF_FILES) { self.services } else { [0; 4] };
-        self.with_rules(services, |detection, place| detection.buffer(place, side, buffer, bytes));
+        self.with_rules(self.services, |detection, place| detection.buffer(place, side, buffer, bytes));
     }
 
     fn transaction(&mut self, side: Direction, number: u64) {
@@ -114,7 +109,7 @@ impl Out for RecordEmitter<'_, '_> {
     }
 
     fn side_is_complete(&mut self, side: Direction) {
-        self.with_rules([0; 4], |detection, place| detection.complete(place, side));
+        self.with_rules(self.services, |detection, place| detection.complete(place, side));
     }
 
     fn expect(&mut self, expected: Expected) {

@@ -101,6 +101,27 @@ fn run(rules: &str, texts: &[([u8; 4], &str)]) -> Got {
 const REQUEST: ([u8; 4], &str) = (CLIENT, "GET /a.bin HTTP/1.1\r\nHost: a\r\n\r\n");
 const ANSWER: ([u8; 4], &str) = (SERVER, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc");
 
+/// Headers of mails are of no protocol by themselves: the flow says which one it is.
+#[test]
+fn a_rule_of_a_protocol_sees_the_header_of_its_mail() {
+    let texts = [
+        (SERVER, "220 a ESMTP\r\n"),
+        (CLIENT, "EHLO b\r\n"),
+        (SERVER, "250 a\r\n"),
+        (CLIENT, "MAIL FROM:<a@a.example>\r\n"),
+        (SERVER, "250 ok\r\n"),
+        (CLIENT, "RCPT TO:<b@b.example>\r\n"),
+        (SERVER, "250 ok\r\n"),
+        (CLIENT, "DATA\r\n"),
+        (SERVER, "354 go\r\n"),
+        (CLIENT, "Subject: an offer\r\n\r\ntext\r\n.\r\n"),
+    ];
+    for (protocol, matches) in [("smtp", 1), ("tcp", 1), ("imap", 0)] {
+        let rule = format!("alert {protocol} any any -> any any (email.subject; content:\"offer\"; sid:1;)");
+        assert_eq!(run(&rule, &texts).alerts.len(), matches, "{protocol}");
+    }
+}
+
 #[test]
 fn a_rule_alone_sees_the_file_of_an_answer() {
     for (options, matches) in [

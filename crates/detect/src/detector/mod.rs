@@ -108,13 +108,13 @@ impl Moment<'_> {
         self.protocols.contains(&place)
     }
 
-    /// The moment with another protocol, if there is one that it does not have.
+    /// The moment with a protocol before those that it has, if there is one.
     fn with_protocol(&self, place: Option<u8>) -> Self {
-        let mut protocols = self.protocols;
-        if let Some(place) = place.filter(|place| !self.has_protocol(*place))
-            && let Some(free) = protocols.iter_mut().find(|place| **place == 0)
-        {
-            *free = place;
+        let Some(first) = place else { return *self };
+        let others = self.protocols.into_iter().filter(|place| *place != first);
+        let mut protocols = [0; 4];
+        for (to, from) in protocols.iter_mut().zip(std::iter::once(first).chain(others)) {
+            *to = from;
         }
         Self { protocols, ..*self }
     }
