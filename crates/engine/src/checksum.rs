@@ -42,7 +42,7 @@ impl ChecksumWatch {
                     }
                 }
             }
-            ChecksumMode::Auto | ChecksumMode::On => {
+            ChecksumMode::Auto | ChecksumMode::On | ChecksumMode::Tcp => {
                 for (packet, layers) in block.packets().zip(layers) {
                     self.verify(&packet, layers, ledger);
                 }

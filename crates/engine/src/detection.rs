@@ -300,18 +300,29 @@ impl Detection {
 
     /// Takes note of a packet, before its payload is read.
     pub fn sees(&mut self, seen: &FlowPacket<'_>) {
+        let packet = Seen::of(seen.packet, seen.layers);
+        if let Some(watched) = self.begins(seen) {
+            Detector::sees(&mut watched.state, seen.direction, &packet);
+        }
+    }
+
+    /// Takes note of a packet that is not read: the state of its flow does not depend on it.
+    pub fn sees_unread(&mut self, seen: &FlowPacket<'_>) {
+        self.begins(seen);
+    }
+
+    /// Begins with a packet. Returns its flow, if there is room for it.
+    fn begins(&mut self, seen: &FlowPacket<'_>) -> Option<&mut Watched> {
         self.packet.is_there = true;
         self.detector.at_packet(Some(seen.packet.number));
         if self.with_payload {
             self.packet.show(seen);
         }
-        let packet = Seen::of(seen.packet, seen.layers);
         // What is noted of a packet takes no memory beyond that of the flow, so that it is accounted once.
-        let Some(watched) = self.watched(seen.row) else {
+        if self.watched(seen.row).is_none() {
             self.unseen += 1;
-            return;
-        };
-        Detector::sees(&mut watched.state, seen.direction, &packet);
+        }
+        let watched = self.watched(seen.row)?;
         let [initiator, responder] = &mut watched.sides;
         let side = of_side(seen.direction, initiator, responder);
         side.packets += 1;
@@ -323,6 +334,7 @@ impl Detection {
                 *side = tunnel(seen);
             }
         }
+        Some(watched)
     }
 
     /// Takes note that the packet was read: what is found from now on is found at the end of a flow.
@@ -346,6 +358,13 @@ impl Detection {
         let place = Place::of(seen, services);
         let moment = place.moment(seen.direction);
         self.look(seen.row, |detector, state| detector.packet(state, &moment));
+    }
+
+    /// Looks at a packet that is not read.
+    pub fn unread_packet(&mut self, seen: &FlowPacket<'_>, services: [u8; 4]) {
+        let place = Place::of(seen, services);
+        let moment = place.moment(seen.direction);
+        self.look(seen.row, |detector, state| detector.unread_packet(state, &moment));
     }
 
     /// Looks at the next bytes of a stream.

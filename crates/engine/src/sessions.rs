@@ -374,7 +374,7 @@ impl Sessions {
             self.announced.end();
             self.packet = 0;
         }
-        self.detect(seen, tap);
+        self.detect(seen, Detection::packet, tap);
         if let Some(held) = &mut self.held_packets {
             let session = self.entries.get(seen.row).and_then(Option::as_ref);
             let session = session.and_then(|entry| entry.session.as_ref());
@@ -402,10 +402,15 @@ impl Sessions {
     }
 
     /// Looks at a packet with rules.
-    fn detect(&mut self, seen: &FlowPacket<'_>, tap: &mut Tap<'_>) {
+    fn detect(
+        &mut self,
+        seen: &FlowPacket<'_>,
+        look: impl FnOnce(&mut Detection, &FlowPacket<'_>, [u8; 4]),
+        tap: &mut Tap<'_>,
+    ) {
         let services = self.services(seen.row);
         let Self { detection: Some(detection), allowances, stats, .. } = self else { return };
-        detection.packet(seen, services);
+        look(detection, seen, services);
         let (place, number) = (Place::of(seen, services), seen.packet.number);
         detection.alerts(&place, |record| {
             allowances.emit(&seen.flow, weir_proto::Record { packet: number, ..record }, stats, tap);
@@ -615,13 +620,17 @@ impl Sessions {
         }
     }
 
-    /// Takes a packet of a flow whose checksum is wrong: it is not read.
-    pub fn wrong_checksum(&mut self, seen: &FlowPacket<'_>, sink: &mut dyn Sink) {
+    /// Takes a packet of a flow whose checksum is wrong: it is not read. Rules look at it alone.
+    pub fn wrong_checksum(&mut self, seen: &FlowPacket<'_>, tap: &mut Tap<'_>) {
+        if let Some(detection) = &mut self.detection {
+            detection.sees_unread(seen);
+        }
         if self.asks_oddities() {
             let services = self.services(seen.row);
-            let (odd_packets, mut anomalies) = self.anomalies(sink);
+            let (odd_packets, mut anomalies) = self.anomalies(tap);
             odd_packets.wrong_checksum(seen, |record| anomalies.of_packet(seen, services, record));
         }
+        self.detect(seen, Detection::unread_packet, tap);
     }
 
     /// Takes a packet whose IPv4 header has a wrong checksum: it is of no flow.

@@ -3,6 +3,7 @@
 use crate::{ChosenFlows, OwnApps, Rules};
 use std::sync::Arc;
 use weir_filter::{FilterError, Options};
+use weir_flow::VerifiedChecksums;
 
 /// The settings of a plan, apart from its subscriptions.
 #[derive(Clone, Debug)]
@@ -46,8 +47,21 @@ pub enum ChecksumMode {
     Auto,
     /// All checksums are verified, and a packet with a wrong one is part of no flow.
     On,
+    /// As on, but only a wrong checksum of TCP excludes a packet, as in Suricata.
+    Tcp,
     /// No checksum is verified.
     Off,
+}
+
+impl ChecksumMode {
+    /// The checksums that a flow table verifies.
+    pub fn verified(self) -> VerifiedChecksums {
+        match self {
+            Self::Auto | Self::Off => VerifiedChecksums::None,
+            Self::On => VerifiedChecksums::All,
+            Self::Tcp => VerifiedChecksums::Tcp,
+        }
+    }
 }
 
 /// The reason why a plan cannot be built.

@@ -47,9 +47,21 @@ pub struct FlowConfig {
     /// Whether a flow without an observed beginning is reversed if [`crate::is_likely_server`] holds for its source
     /// port.
     pub guess_initiator: bool,
-    /// Whether packets with a wrong IPv4, TCP, UDP or ICMP checksum add only a `C` to the history and are not counted
-    /// otherwise, as hosts drop them.
-    pub checksums: bool,
+    /// The checksums that are verified. Packets with a wrong one add only a `C` to the history and are not counted otherwise, as
+    /// hosts drop them.
+    pub checksums: VerifiedChecksums,
+}
+
+/// The checksums that a flow table verifies.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum VerifiedChecksums {
+    /// None.
+    #[default]
+    None,
+    /// Those of TCP, as in Suricata.
+    Tcp,
+    /// Those of IPv4, TCP, UDP and ICMP, as in Zeek.
+    All,
 }
 
 impl Default for FlowConfig {
@@ -70,7 +82,7 @@ impl Default for FlowConfig {
             seed: [0x6a09_e667_f3bc_c908, 0xbb67_ae85_84ca_a73b],
             vlan: false,
             guess_initiator: true,
-            checksums: false,
+            checksums: VerifiedChecksums::None,
         }
     }
 }

@@ -73,7 +73,7 @@ mod tunnel_ends;
 mod windows;
 
 pub use community::{CommunityId, community_id};
-pub use config::{FlowConfig, LATE};
+pub use config::{FlowConfig, LATE, VerifiedChecksums};
 pub use flow_packet::FlowPacket;
 pub use history::History;
 pub use identity::FlowIdentity;

@@ -2,6 +2,7 @@
 
 #![deny(clippy::indexing_slicing)]
 
+use crate::config::VerifiedChecksums;
 use crate::hash::KeyHash;
 use crate::index::Lines;
 use crate::tcp::Segment;
@@ -76,7 +77,7 @@ pub(crate) struct Looker {
     pub hash: KeyHash,
     pub lines: Lines,
     pub vlan: bool,
-    pub checksums: bool,
+    pub checksums: VerifiedChecksums,
 }
 
 impl Looker {
@@ -85,14 +86,17 @@ impl Looker {
     #[inline]
     pub fn is_plain(&self, layers: &Layers) -> bool {
         (layers.common || layers.tunnel == Tunnel::None && layers.fragment == Fragment::Whole)
-            && !self.checksums
+            && self.checksums == VerifiedChecksums::None
     }
 
     /// A bit for each of the first 64 packets, the lowest for the first one: whether [`Looker::flow_ref_common`] applies, and
     /// there is no checksum to verify.
     #[inline]
     pub fn common_ones(&self, packets: &[Layers]) -> u64 {
-        if self.checksums { 0 } else { Layers::common_ones(packets) }
+        match self.checksums {
+            VerifiedChecksums::None => Layers::common_ones(packets),
+            VerifiedChecksums::Tcp | VerifiedChecksums::All => 0,
+        }
     }
 
     /// Emits the parsed packets of a packet, outermost first, each with its layers; none for packets other than IP.
@@ -146,13 +150,15 @@ impl Looker {
         let flow_ref = self.flow_ref(packet, layers, vlan)?;
         let regular = tunnel == Tunnel::None && shows_its_key(packet, layers);
         let mut facts = Facts { tunnel, vlan, ..self.facts(packet, layers, regular) };
-        if self.checksums {
+        if self.checksums != VerifiedChecksums::None {
             let sums = verify(packet, layers);
-            if sums.network == Checksum::Bad {
+            let is_all = self.checksums == VerifiedChecksums::All;
+            if is_all && sums.network == Checksum::Bad {
                 return None;
             }
-            facts.bad_checksum =
-                sums.transport == Checksum::Bad && matches!(flow_ref.key.proto, 1 | 6 | 17 | 58);
+            let is_verified =
+                matches!(flow_ref.key.proto, 6) || is_all && matches!(flow_ref.key.proto, 1 | 17 | 58);
+            facts.bad_checksum = is_verified && sums.transport == Checksum::Bad;
         }
         Some(ParsedPacket { flow_ref, facts, outer: 0 })
     }

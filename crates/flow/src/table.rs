@@ -216,11 +216,6 @@ impl FlowTable {
         self.count(sink, |_| Some((*packet, layers)));
     }
 
-    /// Sets whether packets with a wrong checksum are left out; see [`FlowConfig::checksums`].
-    pub fn set_checksums(&mut self, verify: bool) {
-        self.look.checksums = verify;
-    }
-
     /// Ends the flows that are idle at `now`, the end of an interval. All tables of a run must tick at the same times.
     ///
     /// A tick that is further ahead than [`FlowConfig::jump`] takes effect only when the next tick confirms it. A tick
@@ -359,6 +354,7 @@ enum Begun {
 mod tests {
     use super::*;
     use crate::Tally;
+    use crate::config::VerifiedChecksums;
     use crate::index::same;
     use weir_wire::build::{self, flags};
     use weir_wire::{LinkType, decode};
@@ -399,7 +395,8 @@ mod tests {
             build::ethernet().ipv4([a, b, c, d], [192, 0, 2, 1]).tcp(n as u16, 443, flags::SYN).payload(&[])
         };
         let hash = KeyHash::new(known);
-        let look = Looker { hash, lines: Index::new(1).lines(), vlan: false, checksums: false };
+        let look =
+            Looker { hash, lines: Index::new(1).lines(), vlan: false, checksums: VerifiedChecksums::None };
         let mut chosen = Vec::new();
         let mut n = 0;
         while chosen.len() < 2_000 {

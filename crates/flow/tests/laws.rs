@@ -8,7 +8,7 @@ use captures::{Kept, data, every_capture, read};
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use weir_flow::defrag::{Defrag, DefragConfig};
-use weir_flow::{EndReason, FlowConfig, FlowRecord, FlowStats, FlowTable};
+use weir_flow::{EndReason, FlowConfig, FlowRecord, FlowStats, FlowTable, VerifiedChecksums};
 use weir_wire::build::{self, flags};
 use weir_wire::{Layers, LinkType, Packet, PacketBuf, Slot, Time, Tunnel, decode, steer_hash};
 
@@ -320,8 +320,12 @@ fn random_bytes_do_not_panic() {
         state ^= state << 17;
         state
     };
-    let config =
-        FlowConfig { memory: 128 << 10, active: 5 * SECOND, checksums: true, ..FlowConfig::default() };
+    let config = FlowConfig {
+        memory: 128 << 10,
+        active: 5 * SECOND,
+        checksums: VerifiedChecksums::All,
+        ..FlowConfig::default()
+    };
     let mut table = FlowTable::new(&config);
     let mut kept = Kept::default();
     for n in 0..60_000_u64 {
@@ -611,7 +615,7 @@ fn wrong_checksums_are_noted_and_not_counted() {
     let good = build::ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1000, 2000).payload(b"x");
     let mut bad = good.clone();
     bad[42] ^= 1;
-    let config = FlowConfig { checksums: true, ..FlowConfig::default() };
+    let config = FlowConfig { checksums: VerifiedChecksums::All, ..FlowConfig::default() };
     let at = |seconds: u64, data: &[u8]| (1_000_000 * SECOND + seconds * SECOND, data.to_vec());
     let (records, stats) = one_flow(&[at(0, &bad), at(1, &good), at(2, &bad), at(62, &good)], &config);
     assert_eq!((records.len(), stats.packets), (2, 4));

@@ -14,7 +14,7 @@ use aside::{Figure, is_aside};
 use captures::{address, data, read, run};
 use std::collections::HashMap;
 use std::path::Path;
-use weir_flow::{FlowConfig, FlowRecord};
+use weir_flow::{FlowConfig, FlowRecord, VerifiedChecksums};
 use weir_wire::{Direction, Layers, Packet};
 
 /// Minimum number of equal rows in all logs together: of visible captures, and of those set aside.
@@ -156,7 +156,7 @@ fn ours(trace: &Path, cmd: &str, knows_servers: bool) -> Vec<Row> {
     let chunk = read(trace);
     assert!(!chunk.slots.is_empty(), "{}: no packets", trace.display());
     let config = FlowConfig {
-        checksums: !cmd.contains(" -C"),
+        checksums: if cmd.contains(" -C") { VerifiedChecksums::None } else { VerifiedChecksums::All },
         guess_initiator: knows_servers,
         ..FlowConfig::default()
     };

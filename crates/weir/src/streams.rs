@@ -97,11 +97,8 @@ pub fn streams(options: &cli::Streams) -> Exit {
     if !is_console && let Err(error) = weir_files::make_folders(&options.output) {
         return complain(Exit::Output, format!("{}: {error}", options.output.display()));
     }
-    let flows = FlowConfig {
-        memory: options.memory / 2,
-        checksums: options.verify_checksums,
-        ..FlowConfig::default()
-    };
+    let flows =
+        FlowConfig { memory: options.memory / 2, checksums: checksum.verified(), ..FlowConfig::default() };
     let sessions = SessionConfig {
         memory: options.memory / 2,
         overlap,

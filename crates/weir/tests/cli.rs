@@ -590,7 +590,9 @@ fn checksums_are_verified_according_to_the_option() {
     packets[0].1[at] ^= 0xff;
     let file = pcap(1, &packets);
     let folder = tempfile::tempdir().unwrap();
-    for (mode, verified, bad, counted) in [("auto", 6, 1, 6), ("on", 6, 1, 5), ("off", 0, 0, 6)] {
+    for (mode, verified, bad, counted) in
+        [("auto", 6, 1, 6), ("on", 6, 1, 5), ("off", 0, 0, 6), ("tcp", 6, 1, 6)]
+    {
         let out = folder.path().join(mode);
         let options = ["-", "-j", "--checksum", mode, "-o", text(&out), "--log", "zeek-json"];
         let ran = weir_reads(options, file.clone()).exits(0).quietly();

@@ -1,6 +1,6 @@
 use super::{Digest, HEADERS};
 use crate::{Target, seeds, sequence};
-use weir_flow::{EndReason, FlowConfig, FlowRecord, FlowSink, FlowTable, Tally};
+use weir_flow::{EndReason, FlowConfig, FlowRecord, FlowSink, FlowTable, Tally, VerifiedChecksums};
 use weir_wire::{Batch, Layers, decode};
 
 pub const TARGET: Target = Target {
@@ -49,7 +49,11 @@ fn run(input: &[u8]) -> u64 {
     let config = FlowConfig {
         memory: if kind & 1 == 0 { 64 << 10 } else { 1 << 20 },
         vlan: kind & 2 != 0,
-        checksums: kind & 4 != 0,
+        checksums: match (kind & 4, kind & 64) {
+            (0, _) => VerifiedChecksums::None,
+            (_, 0) => VerifiedChecksums::All,
+            _ => VerifiedChecksums::Tcp,
+        },
         guess_initiator: kind & 8 == 0,
         active: if kind & 16 == 0 { u64::MAX } else { 60_000_000_000 },
         ..FlowConfig::default()

@@ -1,6 +1,7 @@
 //! Whether the header of a rule, and its conditions on packets and flows, fit what is looked at.
 
 use super::Moment;
+use super::about::About;
 use super::events::is_event;
 use super::flow_state::FlowState;
 use super::part::{Part, ProgramRule};
@@ -33,6 +34,16 @@ pub(super) fn fits(program: &Program, part: &Part, moment: &Moment<'_>) -> bool 
         }
         None => is_header_of(rule, moment),
     }
+}
+
+/// Whether a part is looked for in a packet that is part of no stream. A rule whose places count from the beginning of a packet has
+/// another part for it.
+pub(super) fn is_of_packets(program: &Program, part: u32) -> bool {
+    let Some(one) = program.parts.get(part as usize) else { return false };
+    let Some(known) = program.rules.get(one.rule as usize) else { return false };
+    let rule = known.rule();
+    let is_of_streams = matches!(rule.header.protocol.selects, Selects::Tcp { packets: false, .. });
+    one.about != About::Stream || !known.is_alternative && !is_of_streams && rule.flow.streams.is_none()
 }
 
 /// What of the header of a rule, by its position in [`Program::rules`], differs first from a flow, seen from either side.

@@ -40,7 +40,7 @@ use crate::rule::{BufferTests, Test};
 use crate::transform::Transform;
 use crate::verify::{Memory, Verdict, verify};
 use about::{About, is_firm};
-use fitting::{condition_fails, differs, fits, matches_once, matches_once_in_streams};
+use fitting::{condition_fails, differs, fits, is_of_packets, matches_once, matches_once_in_streams};
 use flow_state::{
     AT_END_OF_FILE, Candidate, DATA_OF_FILE, END_OF_FILE, KIND_OF_FILE, Messages, OF_FILE, Tried, Window, at,
 };
@@ -296,6 +296,15 @@ impl Detector {
 
     /// Looks at a packet of a flow, after its payload was read: its parser may have named the flow by it.
     pub fn packet(&mut self, state: &mut FlowState, moment: &Moment<'_>) {
+        self.look_at_packet(state, moment, true);
+    }
+
+    /// Looks at a packet of a flow that is not read: its payload is part of no stream.
+    pub fn unread_packet(&mut self, state: &mut FlowState, moment: &Moment<'_>) {
+        self.look_at_packet(state, moment, false);
+    }
+
+    fn look_at_packet(&mut self, state: &mut FlowState, moment: &Moment<'_>, is_read: bool) {
         self.bring(state);
         let Some(seen) = moment.packet else { return };
         self.is_packet_passed = false;
@@ -315,6 +324,12 @@ impl Detector {
             let group = group_of(&program, &mut self.groups, state, moment);
             let views = group.map_or(&[][..], |group| &group.packets);
             find(&program, views, source, moment, (payload, true), &mut found);
+            if moment.ip_proto == 6 && (!is_read || scope == Midstream::Packets) {
+                let views = group.map_or(&[][..], |group| &group.streams);
+                let source = Source::Streams(moment.direction);
+                find(&program, views, source, moment, (payload, true), &mut found);
+                found.retain(|part| is_of_packets(&program, *part));
+            }
         }
         let side = at(moment.direction);
         let fitting = state.fitting.get_mut(side).and_then(Option::take).unwrap_or_else(|| {

@@ -123,11 +123,27 @@ fn a_flow_without_a_syn_is_looked_at_as_far_as_is_asked_for() {
     };
     assert_eq!(found(Midstream::Whole, false), [1, 2, 4]);
     assert_eq!(found(Midstream::Established, false), [1, 3, 2, 4]);
-    assert_eq!(found(Midstream::Packets, false), [1]);
+    assert_eq!(found(Midstream::Packets, false), [1, 2]);
     assert!(found(Midstream::Nothing, false).is_empty());
     for midstream in [Midstream::Whole, Midstream::Established, Midstream::Packets, Midstream::Nothing] {
         assert_eq!(found(midstream, true), [1, 2, 4], "{midstream:?}");
     }
+}
+
+#[test]
+fn a_packet_that_is_not_read_is_looked_at_alone() {
+    let rules = "alert tcp any any -> any any (content:\"ab\"; sid:1;)\n\
+                 alert tcp any any -> any any (content:\"b\"; startswith; sid:2;)\n\
+                 alert tcp-stream any any -> any any (content:\"b\"; sid:3;)\n\
+                 alert tcp any any -> any any (content:\"b\"; flow:only_stream; sid:4;)\n\
+                 alert tcp any any -> any any (content:\"b\"; flow:no_stream; sid:5;)\n\
+                 alert tcp any any -> any any (content:\"bc\"; sid:6;)\n\
+                 alert tcp any any -> any any (content:\"b\"; flow:established; sid:7;)\n";
+    let mut watch = Watch::new(rules);
+    watch.packet(Forward, &tcp(flags::SYN).payload(b"")).chunk(Forward, b"a");
+    assert_eq!(watch.unread(Forward, &tcp(flags::ACK).payload(b"bc")).sids(), [2, 5, 6]);
+    // Its bytes are not part of the stream.
+    assert_eq!(watch.chunk(Forward, b"x").end().sids(), []);
 }
 
 #[test]

@@ -160,6 +160,16 @@ impl Watch {
         self
     }
 
+    /// A packet whose payload is part of no stream.
+    pub fn unread(&mut self, direction: Direction, frame: &[u8]) -> &mut Self {
+        let layers: Layers = decode(&build::packet(frame, LinkType::ETHERNET));
+        for (detector, state) in &mut self.both {
+            let packet = Some(seen(frame, &layers));
+            detector.unread_packet(state, &Moment { direction, packet, ..self.moment });
+        }
+        self
+    }
+
     /// A packet of the client.
     pub fn seen(&mut self, seen: Seen<'_>) -> &mut Self {
         for (detector, state) in &mut self.both {

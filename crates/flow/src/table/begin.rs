@@ -278,8 +278,8 @@ fn flips(flow_ref: &FlowRef, s: &Facts) -> bool {
     let flips = match &s.segment {
         Some(segment) if segment.flags & SYN != 0 => segment.flags & ACK != 0,
         Some(_) => {
-            let both = flow_ref.key.port[from] < flow_ref.key.port[to];
-            server(from) && (!server(to) || both)
+            let is_lower = flow_ref.key.port[from] < flow_ref.key.port[to];
+            server(from) && (!server(to) || is_lower)
         }
         None if flow_ref.key.proto != 17 => false,
         None => {

@@ -12,6 +12,8 @@ pub enum Checksum {
     On,
     /// Verify none.
     Off,
+    /// Verify all; only wrong ones of TCP exclude packets.
+    Tcp,
 }
 
 impl From<Checksum> for ChecksumMode {
@@ -19,6 +21,7 @@ impl From<Checksum> for ChecksumMode {
         match mode {
             Checksum::Auto => Self::Auto,
             Checksum::On => Self::On,
+            Checksum::Tcp => Self::Tcp,
             Checksum::Off => Self::Off,
         }
     }

@@ -185,8 +185,8 @@ pub struct RunOptions {
     #[arg(long, help_heading = "Input", hide_short_help = true)]
     pub inner: bool,
 
-    /// Verify checksums. `on`: packets with a wrong checksum do not count in flows. `auto`: verify a sample and report
-    /// the result.
+    /// Verify checksums. `on`: packets with a wrong checksum do not count in flows. `tcp`: those with a wrong one of TCP, as in
+    /// Suricata. `auto`: verify a sample and report the result.
     #[arg(long, value_enum, value_name = "MODE", default_value_t = Checksum::Auto, help_heading = "Input", hide_short_help = true)]
     pub checksum: Checksum,
 

@@ -45,7 +45,8 @@ pub fn pass(captures: &RuleCaptures, rules: Rules, beyond: &Beyond) -> Result<Pa
     let plan = Plan::of(None, 1, "", &subscriptions::of_rules(), settings)
         .map_err(|error| (Exit::Usage, error.to_string()))?;
     let plan = Arc::new(plan);
-    let worker = Worker::new(Arc::clone(&plan), &FlowConfig::default());
+    let flows = FlowConfig { checksums: checksum.verified(), ..FlowConfig::default() };
+    let worker = Worker::new(Arc::clone(&plan), &flows);
     let files = Files::open(&inputs(&captures.captures), &ReadOptions::default())
         .map_err(|error| (crate::inputs::exit_of(&error), error.to_string()))?;
     let stop = AtomicBool::new(false);

@@ -164,6 +164,7 @@ impl<'a> Captures<'a> {
         let checksum = match self.checksum {
             ChecksumMode::Auto => "auto",
             ChecksumMode::On => "on",
+            ChecksumMode::Tcp => "tcp",
             ChecksumMode::Off => "off",
         };
         pass.args(["--checksum", checksum, "--snaplen", &self.snaplen.to_string()]);

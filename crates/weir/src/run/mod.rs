@@ -59,8 +59,8 @@ use std::sync::atomic::AtomicBool;
 use weir_anon::Anonymiser;
 use weir_api::{AnswerId, Snapshot, Subscription, SubscriptionSpec};
 use weir_engine::{
-    Announcements, ChecksumMode, FlowConfig, PacketOrder, Place, Plan, RuleState, Seeds, SessionConfig,
-    Settings, Target, Worker,
+    Announcements, FlowConfig, PacketOrder, Place, Plan, RuleState, Seeds, SessionConfig, Settings, Target,
+    Worker,
 };
 use weir_filter::Options;
 use weir_output::figures::printable;
@@ -560,7 +560,7 @@ impl Run {
         let flows = FlowConfig {
             memory: self.division.flows / count,
             seed: [self.request.seeds.run, !self.request.seeds.run],
-            checksums: self.request.checksum == ChecksumMode::On,
+            checksums: self.request.checksum.verified(),
             vlan: self.request.vlan,
             ..FlowConfig::default()
         };

@@ -517,6 +517,7 @@ fn repeated(options: &cli::RunOptions, request: &Request) -> Option<Vec<String>>
     let checksum = match request.checksum {
         ChecksumMode::Auto => None,
         ChecksumMode::On => Some("on"),
+        ChecksumMode::Tcp => Some("tcp"),
         ChecksumMode::Off => Some("off"),
     };
     words.extend(checksum.into_iter().flat_map(|mode| ["--checksum".to_owned(), mode.to_owned()]));

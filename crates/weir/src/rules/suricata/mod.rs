@@ -198,13 +198,13 @@ fn order(document: &mut Document) -> Result<ActionOrder, String> {
         .ok_or_else(|| format!("{KEY}: it has each of pass, drop, reject and alert once"))
 }
 
-/// Verification of checksums. One key of two may switch it off.
+/// Verification of checksums: Suricata verifies those of TCP. One key of two may switch it off.
 fn checksum(document: &mut Document) -> Result<Option<ChecksumMode>, String> {
     let of_streams = boolean(document, "stream.checksum-validation")?;
     let of_files = or_auto(document, "pcap-file.checksum-checks")?;
     Ok(match (of_streams, of_files) {
         (Some(false), _) | (_, Some(false)) => Some(ChecksumMode::Off),
-        (Some(true), _) | (_, Some(true)) => Some(ChecksumMode::On),
+        (Some(true), _) | (_, Some(true)) => Some(ChecksumMode::Tcp),
         (None, None) => None,
     })
 }
