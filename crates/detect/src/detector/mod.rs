@@ -626,7 +626,8 @@ impl Detector {
     /// The moment with the protocol of messages: their parser emits before the flow is named. Values of buffers that no rule reads
     /// are passed over.
     fn with_protocol<'a>(&self, moment: &Moment<'a>, messages: &Messages) -> Moment<'a> {
-        moment.with_protocol(messages.values().find_map(|(buffer, _)| self.program.protocol_of(buffer)))
+        let protocol_of = |(buffer, _)| self.program.protocol_of(buffer, moment.ip_proto);
+        moment.with_protocol(messages.values().find_map(protocol_of))
     }
 
     /// Looks at the buffers of a side that came since it was called last: its message has no further ones, but for a body.

@@ -49,8 +49,8 @@ pub struct Program {
     bits: HashMap<Box<str>, u32>,
     /// The buffers of parsers that the rules read, or that show that a message is there.
     buffers: Vec<&'static weir_proto::Buffer>,
-    /// The place in [`PROTOCOLS`] from 1 of the protocol of each of them.
-    protocols: HashMap<&'static str, u8>,
+    /// The places in [`PROTOCOLS`] from 1 of the protocols that have each of them.
+    protocols: HashMap<&'static str, Vec<u8>>,
     /// What the classes of rules mean.
     classes: Vec<Class>,
     /// How it was made.
@@ -293,10 +293,9 @@ impl Making<'_> {
             program.groups.insert(kind, collected.groups(self.options.searches, known));
         }
         program.buffers = program.buffers_of(&gathered.named);
-        let protocols = program.buffers.iter().filter_map(|buffer| {
-            let mut protocols = PROTOCOLS.iter();
-            let at = protocols.position(|protocol| protocol.buffers.contains(buffer))?;
-            Some((buffer.name, at as u8 + 1))
+        let protocols = program.buffers.iter().map(|buffer| {
+            let places = (1..).zip(PROTOCOLS).filter(|(_, protocol)| protocol.buffers.contains(buffer));
+            (buffer.name, places.map(|(place, _)| place).collect())
         });
         program.protocols = protocols.collect();
         program.follows = self.before.map(|before| Follows {
@@ -384,9 +383,13 @@ impl Program {
         self.groups.get(&kind)
     }
 
-    /// The place in [`PROTOCOLS`] from 1 of the protocol of a buffer that the rules read.
-    pub(super) fn protocol_of(&self, buffer: &str) -> Option<u8> {
-        self.protocols.get(buffer).copied()
+    /// The place in [`PROTOCOLS`] from 1 of the protocol over this protocol of IP that has a buffer which the rules read.
+    pub(super) fn protocol_of(&self, buffer: &str, ip_proto: u8) -> Option<u8> {
+        let covers = |place: &&u8| {
+            let protocol = usize::from(**place).checked_sub(1).and_then(|at| PROTOCOLS.get(at));
+            protocol.is_some_and(|protocol| protocol.transport.covers(ip_proto))
+        };
+        self.protocols.get(buffer)?.iter().find(covers).copied()
     }
 
     /// Whether any rule asks for an event: anomalies are to be shown to [`Detector::event`](super::Detector::event).
