@@ -885,7 +885,8 @@ impl SessionFeed<'_, '_> {
         if let Some(first) = &mut self.first_bytes {
             first.chunk(row, chunk);
         }
-        if session.is_unidentified() && *held > 0 {
+        // Rules look at streams of any protocol, and of none.
+        if session.is_unidentified() && *held > 0 && self.detection.is_none() {
             return;
         }
         let (identity, wants) = (compact.identity(), self.asked.wants_of(!self.announcing.contains(row)));

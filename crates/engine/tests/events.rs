@@ -201,6 +201,39 @@ fn what_rules_do_not_look_at_is_counted() {
 }
 
 #[test]
+fn a_stream_without_a_protocol_is_looked_at_to_its_end() {
+    // More than is read to identify a protocol, and to find TLS after something else.
+    const EXCHANGES: u32 = 200;
+    let ends = |sender: [u8; 4]| if sender == CLIENT { (4000, 7777) } else { (7777, 4000) };
+    let segment = |sender, flags, seq, ack, text: &[u8]| {
+        let (from_port, to_port) = ends(sender);
+        from(sender).tcp(from_port, to_port, flags).seq(seq).ack(ack).payload(text)
+    };
+    let (mut client, mut server) = (101, 901);
+    let mut frames = vec![
+        segment(CLIENT, flags::SYN, 100, 0, b""),
+        segment(SERVER, flags::SYN | flags::ACK, 900, 101, b""),
+        segment(CLIENT, flags::ACK, client, server, b""),
+    ];
+    for n in 0..EXCHANGES {
+        let text = |what: &str| [&[0x99; 500][..], format!("{what}{n}.").as_bytes()].concat();
+        for (sender, text) in [(CLIENT, text("question")), (SERVER, text("answer"))] {
+            let (own, other) = if sender == CLIENT { (&mut client, server) } else { (&mut server, client) };
+            frames.push(segment(sender, flags::ACK, *own, other, &text));
+            *own += text.len() as u32;
+        }
+    }
+    let last = EXCHANGES - 1;
+    let rules = format!(
+        "alert tcp-stream any any -> any any (content:\"question{last}.\"; sid:1;)\n\
+         alert tcp any any -> any any (flow:to_client; content:\"answer{last}.\"; sid:2;)\n"
+    );
+    let (mut found, _) = run(&rules, &frames, false, SessionConfig::default());
+    found.sort_unstable();
+    assert_eq!(found.len(), 2, "{found:?}");
+}
+
+#[test]
 fn limits_of_rules_are_counted() {
     // Each place of the first literal is tried with each of the second.
     let rule = "alert udp any any -> any any (content:\"a\"; content:\"a\"; distance:0; content:\"b\"; distance:0; sid:1;)";
