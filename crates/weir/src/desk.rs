@@ -167,6 +167,8 @@ pub struct Prepared<'d> {
     subscriptions: Vec<Subscription>,
     /// The numbers of added subscriptions.
     added: Vec<SubscriptionId>,
+    /// Nanoseconds between the change and the first packet for which it holds, at least.
+    ahead: u64,
 }
 
 /// The present time of packets: the kernel stamps them with the system's clock.
@@ -332,6 +334,8 @@ impl Desk {
         let (mut next, mut expression) = (state.next, state.expression.clone());
         let (mut subscriptions, mut settings) = (state.subscriptions.clone(), state.settings.clone());
         let mut added = Vec::new();
+        // Rules look at each flow in one worker, and no interval begins with them: each worker takes them when it can.
+        let ahead = if changes.iter().all(|change| matches!(change, Change::Rules(_))) { 0 } else { AHEAD };
         // A change that asks for no list looks at no file.
         let changed = LazyCell::new(|| with_changed_lists(&state.plan));
         for change in changes {
@@ -387,7 +391,7 @@ impl Desk {
                 memory::bytes(self.limit)
             ));
         }
-        Ok(Prepared { desk: self, state, plan, settings, next, expression, subscriptions, added })
+        Ok(Prepared { desk: self, state, plan, settings, next, expression, subscriptions, added, ahead })
     }
 
     /// Drops the destinations, whose writers end with them, after the last worker has ended.
@@ -401,10 +405,10 @@ impl Desk {
         self.state().routes = routes;
     }
 
-    /// Posts what is in effect as orders. Returns the time from which they hold, which is a whole number of microseconds: seconds
-    /// as a 64-bit float state it exactly.
-    fn post(&self, state: &mut State) -> Time {
-        let from = Time((now() + AHEAD).max(state.latest.0 + APART).next_multiple_of(1_000));
+    /// Posts what is in effect as orders, at least `ahead` nanoseconds before they hold. Returns the time from which they hold,
+    /// which is a whole number of microseconds: seconds as a 64-bit float state it exactly.
+    fn post(&self, state: &mut State, ahead: u64) -> Time {
+        let from = Time((now() + ahead).max(state.latest.0 + APART).next_multiple_of(1_000));
         state.latest = from;
         let number = self.latest.load(Ordering::Relaxed) + 1;
         let (plan, routes) = (Arc::clone(&state.plan), state.routes.clone());
@@ -466,7 +470,7 @@ impl Prepared<'_> {
         state.subscriptions = self.subscriptions;
         state.settings = self.settings;
         state.plan = self.plan;
-        (self.desk.post(state), self.added)
+        (self.desk.post(state, self.ahead), self.added)
     }
 }
 
