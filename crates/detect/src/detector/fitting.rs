@@ -16,8 +16,9 @@ use crate::rule::Rule;
 use std::net::IpAddr;
 use weir_proto::PROTOCOLS;
 
-/// Whether a rule matches once for a side of a flow: its packets and its streams are both looked at, and have equal bytes.
-pub(super) fn matches_once_in_streams(rule: &ProgramRule, moment: &Moment<'_>) -> bool {
+/// Whether a rule is looked for in the packets and in the streams of a flow, which have equal bytes. It matches in each packet, and in
+/// the stream if it has not matched in a packet.
+pub(super) fn is_in_both(rule: &ProgramRule, moment: &Moment<'_>) -> bool {
     rule.is_alternative && moment.ip_proto == 6
 }
 

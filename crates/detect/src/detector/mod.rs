@@ -40,7 +40,7 @@ use crate::rule::{BufferTests, Test};
 use crate::transform::Transform;
 use crate::verify::{Memory, Verdict, verify};
 use about::{About, is_firm};
-use fitting::{condition_fails, differs, fits, is_of_packets, matches_once, matches_once_in_streams};
+use fitting::{condition_fails, differs, fits, is_in_both, is_of_packets, matches_once};
 use flow_state::{
     AT_END_OF_FILE, Candidate, DATA_OF_FILE, END_OF_FILE, KIND_OF_FILE, Messages, OF_FILE, Tried, Window, at,
 };
@@ -511,8 +511,10 @@ impl Detector {
             let text = (&*window.bytes, window.offset == 0);
             find(&program, views, Source::Streams(moment.direction), moment, text, &mut found);
             in_order(&mut found);
+            let is_named = moment.protocols.iter().any(|place| *place > 0);
             for part in found.drain(..) {
-                let holds = |detector: &mut Self, one: &Part| detector.window_holds(&program, one, &window);
+                let holds =
+                    |detector: &mut Self, one: &Part| detector.window_holds(&program, one, &window, is_named);
                 self.try_part(&program, part, state, moment, MatchedIn::Stream, holds);
             }
             self.found = found;
@@ -528,8 +530,8 @@ impl Detector {
         }
     }
 
-    /// Whether the tests of a part hold for a window, and not for what was looked at before.
-    fn window_holds(&mut self, program: &Program, part: &Part, window: &Window) -> bool {
+    /// Whether the tests of a part hold for a window, and not for what was looked at before. `is_named`: the flow has a protocol.
+    fn window_holds(&mut self, program: &Program, part: &Part, window: &Window, is_named: bool) -> bool {
         let Some(rule) = program.rules.get(part.rule as usize) else { return false };
         // Places count from the beginning of the stream.
         let has_place = |of: &BufferTests| {
@@ -549,7 +551,10 @@ impl Detector {
             tests_of(rule, &part.tests).all(|of| self.holds(of, bytes, rule.decoded()))
         };
         let is_found = holds(&window.bytes);
-        let is_old = is_found && window.old > 0 && holds(window.bytes.get(..window.old).unwrap_or_default());
+        let (old, new) = window.bytes.split_at_checked(window.old).unwrap_or_default();
+        // Windows of a protocol end with its messages, and each may match. Others end where the other side sends: what matched in as
+        // many bytes before is a match already.
+        let is_old = is_found && !old.is_empty() && holds(old) && !(is_named && holds(new));
         if is_old {
             self.watching.failure = Some(TrialEnd::FoundBefore);
         }
@@ -630,7 +635,7 @@ impl Detector {
     /// are passed over.
     fn with_protocol<'a>(&self, moment: &Moment<'a>, messages: &Messages) -> Moment<'a> {
         let protocol_of = |(buffer, _)| self.program.protocol_of(buffer, moment.ip_proto);
-        moment.with_protocol(messages.values().find_map(protocol_of))
+        moment.with_protocol(messages.new_values().find_map(protocol_of))
     }
 
     /// Looks at the buffers of a side that came since it was called last: its message has no further ones, but for a body.
@@ -812,7 +817,8 @@ impl Detector {
         if state.is_over(self.number) || self.is_packet_passed && part.about == About::Packet {
             return Some(TrialEnd::Passed);
         }
-        if matches_once_in_streams(known, moment) && state.is_done(part.rule, moment.direction) {
+        let is_in_stream = part.about == About::Stream || self.judging.each_segment;
+        if is_in_stream && is_in_both(known, moment) && state.is_done(part.rule, moment.direction) {
             return Some(TrialEnd::Done);
         }
         if !known.protocol.is_none_or(|protocol| moment.has_protocol(protocol)) {
@@ -886,12 +892,15 @@ impl Detector {
                 return TrialEnd::HostBits;
             }
         }
-        if matches_once_in_streams(known, moment) || matches_once(rule) {
-            if state.is_done(number, moment.direction) {
+        if is_in_both(known, moment) || matches_once(rule) {
+            // The bytes of packets come again in the stream.
+            let is_once = matches_once(rule) || matched_in == MatchedIn::Stream || self.judging.each_segment;
+            let is_done = state.is_done(number, moment.direction);
+            if is_done && is_once {
                 return TrialEnd::Done;
             }
             // A rule that could match again for each packet does not match at all.
-            if !state.finish(number, moment.direction) {
+            if !is_done && !state.finish(number, moment.direction) {
                 self.stats.no_room += 1;
                 return TrialEnd::NoRoom;
             }

@@ -138,3 +138,41 @@ fn the_longest_content_of_a_stream_is_found_wherever_it_begins_and_longer_ones_a
         rule(2_562).replace("alert tcp", "alert http").replace("(content", "(http.request_body; content");
     assert!(crate::watch::read(&udp).notes.is_empty() && crate::watch::read(&body).notes.is_empty());
 }
+
+#[test]
+fn each_message_of_a_dialogue_may_match() {
+    let rule = "alert tcp any any -> any any (flow:to_client; content:\"a\"; sid:1;)";
+    let dialogue = |watch: &mut Watch| {
+        for _ in 0..3 {
+            watch.chunk(Reverse, b"250 a ready\r\n").chunk(Forward, b"NOOP\r\n");
+        }
+        watch.chunk(Reverse, b"221 bye\r\n").end().sids()
+    };
+    assert_eq!(dialogue(&mut Watch::new(rule).named("smtp")), [1, 1, 1]);
+    // Without a protocol the other side may send at any time, and ends no message.
+    assert_eq!(dialogue(&mut Watch::new(rule)), [1]);
+}
+
+#[test]
+fn rules_with_places_match_in_each_packet() {
+    let rule = "alert tcp any any -> any any (content:\"ab\"; depth:2; sid:1;)";
+    let frames =
+        [tcp(flags::ACK).payload(b"ab1"), tcp(flags::ACK).payload(b"ab2"), tcp(flags::ACK).payload(b"xab")];
+    let mut watch = Watch::new(rule);
+    for frame in &frames {
+        watch.packet(Forward, frame);
+    }
+    // The bytes of the first packet come again in the stream.
+    assert_eq!(watch.chunk(Forward, b"ab1ab2xab").end().sids(), [1, 1]);
+}
+
+#[test]
+fn payload_of_a_syn_is_a_packet_unless_it_asks_for_fast_open() {
+    let rule = "alert tcp any any -> any any (content:\"early\"; sid:1;)";
+    let syn = |options: &[u8]| tcp(flags::SYN).options(options).payload(b"early");
+    assert_eq!(Watch::new(rule).packet(Forward, &syn(&[])).end().sids(), [1]);
+    let cookie = [34, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 1];
+    assert_eq!(Watch::new(rule).packet(Forward, &syn(&cookie)).end().sids(), []);
+    // Its bytes are in the stream once the answer has taken them.
+    assert_eq!(Watch::new(rule).packet(Forward, &syn(&cookie)).chunk(Forward, b"early").end().sids(), [1]);
+}
