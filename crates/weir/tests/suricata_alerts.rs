@@ -7,6 +7,8 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "suricata_alerts/answers.rs"]
+mod answers;
 mod support;
 
 use serde_json::{Map, Value};
