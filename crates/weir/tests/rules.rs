@@ -419,7 +419,7 @@ fn words() -> Vec<u8> {
 #[test]
 fn a_configuration_of_suricata_is_read() {
     let folder = desk(
-        "drop tcp $OURS any -> any any (content:\"word\"; sid:1;)\n\
+        "drop tcp $OURS any -> any any (flow:established; content:\"word\"; sid:1;)\n\
          alert udp any any -> $OTHERS $DOORS (content:\"word\"; sid:2;)\n",
     );
     put(folder.path(), "x.pcap", &words());
