@@ -318,9 +318,6 @@ impl Detector {
         let moment = &Moment { protocols, ..*moment };
         let program = Arc::clone(&self.program);
         let payload = seen.payload();
-        // In line, Suricata looks at the bytes of a SYN before they are acknowledged.
-        let is_read =
-            is_read && !(seen.is_syn() && (self.judging.each_segment || !seen.asks_for_fast_open()));
         let mut found = std::mem::take(&mut self.found);
         if !payload.is_empty() {
             let source = Source::Packets(class_of(moment.ip_proto), moment.direction);

@@ -4,7 +4,6 @@ use crate::buffer::RuleBuffer;
 use crate::condition::{ChecksumOf, Condition, IpOption, VlanLayer};
 use crate::numbers::NumberTest;
 use std::net::IpAddr;
-use weir_wire::build::flags::{ACK, SYN};
 use weir_wire::checksum::{Checksum, verify};
 use weir_wire::header::{Header, Icmp, Ipv4, Ipv6, Tcp};
 use weir_wire::{Fragment, Hints, Layers, LinkType, Network, Packet, Time};
@@ -31,8 +30,6 @@ const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
-/// The option of TCP that asks for Fast Open.
-const FAST_OPEN: u8 = 34;
 
 /// Types of ICMP whose second word has an identifier and a sequence number: echo, timestamp, information and address mask
 /// (RFC 792, RFC 950).
@@ -113,17 +110,6 @@ impl<'a> Seen<'a> {
         is_tcp
             .then(|| Tcp::parse(self.data.get(self.layers.transport as usize..)?))?
             .map(|(header, _)| header)
-    }
-
-    /// Whether it begins a handshake of TCP.
-    pub(super) fn is_syn(&self) -> bool {
-        let flags = self.layers.tcp_flags & (SYN | ACK);
-        self.layers.ip_proto == TCP && self.layers.has_transport() && flags == SYN
-    }
-
-    /// Whether it asks for TCP Fast Open (RFC 7413, 4.1.1). Hosts take payload of a SYN with it alone.
-    pub(super) fn asks_for_fast_open(&self) -> bool {
-        self.tcp().is_some_and(|tcp| tcp_option(tcp.options, FAST_OPEN).is_some())
     }
 
     fn icmp(&self) -> Option<Icmp> {
@@ -319,22 +305,12 @@ fn has_option(options: &[u8], wanted: IpOption) -> bool {
 
 /// The maximum segment size among options of TCP (RFC 9293 3.2).
 fn mss(options: &[u8]) -> Option<u16> {
-    tcp_option(options, 2)?.try_into().ok().map(u16::from_be_bytes)
-}
-
-/// The value of the first option of TCP of a kind. A length that does not fit ends the options.
-fn tcp_option(options: &[u8], wanted: u8) -> Option<&[u8]> {
     let mut rest = options;
     loop {
         rest = match rest {
+            [2, 4, high, low, ..] => return Some(u16::from_be_bytes([*high, *low])),
             [1, after @ ..] => after,
-            [kind, length, ..] if *kind != 0 && *length >= 2 => {
-                let (option, after) = rest.split_at_checked(usize::from(*length))?;
-                if *kind == wanted {
-                    return option.get(2..);
-                }
-                after
-            }
+            [kind, length, ..] if *kind != 0 && *length >= 2 => rest.get(usize::from(*length)..)?,
             _ => return None,
         };
     }

@@ -134,19 +134,14 @@ impl Streams {
             stats: &mut self.stats,
             emit: &mut emit,
         };
-        let is_syn = segment.flags & SYN != 0;
-        match segment.ack {
-            Some(ack) if is_syn => other.answer(ack, &mut work),
-            Some(ack) => other.acknowledge(ack, &mut work),
-            None => {}
+        if let Some(ack) = segment.ack {
+            other.acknowledge(ack, &mut work);
         }
         work.direction = segment.direction;
         let mut seq = segment.seq;
-        if is_syn {
+        if segment.flags & SYN != 0 {
             mine.begin(seq);
             seq = seq.wrapping_add(1);
-        } else {
-            mine.release(&mut work);
         }
         // Payload of a reset is a diagnostic text (RFC 9293 3.5.3).
         if segment.flags & RST != 0 {
@@ -156,10 +151,7 @@ impl Streams {
             if let Some(urgent) = segment.urgent.filter(|_| self.config.urgent_apart) {
                 mine.leave_out(seq.wrapping_add(u32::from(urgent)).wrapping_sub(1));
             }
-            match is_syn && segment.ack.is_none() {
-                true => mine.data_of_syn(seq, segment.data, &mut work),
-                false => mine.data(seq, segment.data, &mut work),
-            }
+            mine.data(seq, segment.data, &mut work);
         }
         let behind = seq.wrapping_add(segment.data.len() as u32);
         if segment.cut > 0 {
