@@ -165,14 +165,3 @@ fn rules_with_places_match_in_each_packet() {
     // The bytes of the first packet come again in the stream.
     assert_eq!(watch.chunk(Forward, b"ab1ab2xab").end().sids(), [1, 1]);
 }
-
-#[test]
-fn payload_of_a_syn_is_a_packet_unless_it_asks_for_fast_open() {
-    let rule = "alert tcp any any -> any any (content:\"early\"; sid:1;)";
-    let syn = |options: &[u8]| tcp(flags::SYN).options(options).payload(b"early");
-    assert_eq!(Watch::new(rule).packet(Forward, &syn(&[])).end().sids(), [1]);
-    let cookie = [34, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 1];
-    assert_eq!(Watch::new(rule).packet(Forward, &syn(&cookie)).end().sids(), []);
-    // Its bytes are in the stream once the answer has taken them.
-    assert_eq!(Watch::new(rule).packet(Forward, &syn(&cookie)).chunk(Forward, b"early").end().sids(), [1]);
-}
