@@ -5,7 +5,7 @@ use crate::sessions::{Found, Sessions};
 use crate::sink::{Emitted, Sink};
 use crate::tap::Tap;
 use crate::{Control, FlowRecord, Plan, Tally};
-use weir_flow::{FlowPacket, FlowSink, FlowTable, IpTunnel, OddSegment};
+use weir_flow::{FlowIdentity, FlowPacket, FlowSink, FlowTable, IpTunnel, OddSegment};
 use weir_wire::{
     Batch, Fragment, Layers, LinkType, MAX_TUNNELS, Packet, Slot, Tag, Time, Tunnel, decapsulate, decode,
     further_frames,
@@ -160,10 +160,10 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
         }
     }
 
-    fn leaving(&mut self, row: u32, last: Time, is_over: bool) {
+    fn leaving(&mut self, row: u32, last: Time, is_over: bool, flow: &dyn Fn() -> FlowIdentity) {
         self.leaving = Some((row, is_over));
         if let (Some(sessions), mut tap) = self.tap() {
-            self.found = if is_over { sessions.end(row, last, &mut tap) } else { sessions.found(row) };
+            self.found = if is_over { sessions.end(row, last, flow, &mut tap) } else { sessions.found(row) };
         }
     }
 

@@ -670,18 +670,15 @@ impl Sessions {
     }
 
     /// Ends the flow of a row: its parser emits what it has begun. Returns the findings.
-    pub fn end(&mut self, row: u32, time: Time, tap: &mut Tap<'_>) -> Found {
+    pub fn end(&mut self, row: u32, time: Time, flow: &dyn Fn() -> FlowIdentity, tap: &mut Tap<'_>) -> Found {
         if let Some(measurer) = &mut self.measurer {
             self.stats.records += handed_on(&self.asked, measurer.end(row, tap));
         }
-        let identity = self.entry(row).map(|entry| entry.compact.identity());
-        // The flow is inspected already, so that it needs no room.
-        let (streams, mut feed) = self.feed(row, true, usize::MAX, None, tap);
-        streams.end(row, time, |chunk| {
-            if let Some(identity) = &identity {
-                feed.chunk(row, identity, &chunk);
-            }
-        });
+        // A flow of which all bytes waited for others has no entry yet.
+        let mut identity = self.entry(row).map(|entry| entry.compact.identity());
+        // What it takes is released at once, so that it needs no room.
+        let (streams, mut feed) = self.feed(row, false, usize::MAX, None, tap);
+        streams.end(row, time, |chunk| feed.chunk(row, identity.get_or_insert_with(flow), &chunk));
         let wants = self.asked.wants_of(!self.announcing.contains(row));
         let ended = self.entries.get_mut(row).and_then(Option::take);
         let found = ended

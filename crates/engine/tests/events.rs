@@ -284,3 +284,12 @@ fn an_alert_in_a_tunnel_has_the_ends_of_the_outermost_packet() {
         ]
     );
 }
+
+/// All bytes of a flow may wait for one that never comes: they are read when it ends.
+#[test]
+fn bytes_that_waited_are_read_at_the_end() {
+    let rules = "alert tcp-stream any any -> any any (content:\"evil\"; sid:1;)";
+    let syn = from(CLIENT).tcp(4000, 80, flags::SYN).seq(100).payload(b"");
+    let late = from(CLIENT).tcp(4000, 80, flags::ACK).seq(111).ack(1).payload(b"an evil word");
+    assert_eq!(emitted(rules, &[syn, late], false), ["alert 1 from 10.0.0.1"]);
+}

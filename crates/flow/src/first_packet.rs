@@ -10,7 +10,7 @@ use crate::parsed_packet::{Facts, FlowRef};
 use crate::row::{Cold, Counts, Hot, Origin, Row, mark};
 use crate::tcp::{self, Segment};
 use crate::tcp_end::{End, Numbers, steady};
-use crate::{ConnState, EndReason, FlowRecord, History, Side, TcpSummary, hash};
+use crate::{ConnState, EndReason, FlowIdentity, FlowRecord, History, Side, TcpSummary, hash};
 use weir_wire::Tunnel;
 use weir_wire::build::flags::{ACK, SYN};
 
@@ -179,6 +179,17 @@ impl Hot {
     pub fn fresh_vlans(&self) -> [u16; 2] {
         let stowed = self.counts[1 - (self.sender() & 1)].ip_bytes;
         [(stowed >> 16) as u16, stowed as u16]
+    }
+
+    /// The facts about the flow, of a fresh row.
+    pub fn fresh_identity(&self) -> FlowIdentity {
+        FlowIdentity {
+            key: self.key,
+            initiator_is_lower: self.fresh_initiator() == 0,
+            first: self.first,
+            vlan: self.fresh_vlans(),
+            alias: 0,
+        }
     }
 
     /// The index slot of a row of one packet.

@@ -1,6 +1,6 @@
 //! The output of a flow table.
 
-use crate::{CommunityId, FlowPacket, History, IpTunnel, OddSegment, community_id};
+use crate::{CommunityId, FlowIdentity, FlowPacket, History, IpTunnel, OddSegment, community_id};
 use weir_wire::{Direction, FlowKey, Layers, Packet, Tag, Time, Tunnel};
 
 /// A flow that has ended, or the part of it that the active timeout cut off.
@@ -384,9 +384,9 @@ pub trait FlowSink {
         let _ = tunnel;
     }
     /// Announces that the next record is of the flow in that row, whose last packet was at `last`. `is_over`: the row
-    /// is free afterwards; otherwise the flow continues.
-    fn leaving(&mut self, row: u32, last: Time, is_over: bool) {
-        let _ = (row, last, is_over);
+    /// is free afterwards; otherwise the flow continues. `flow` computes the facts about the flow.
+    fn leaving(&mut self, row: u32, last: Time, is_over: bool, flow: &dyn Fn() -> FlowIdentity) {
+        let _ = (row, last, is_over, flow);
     }
     /// Takes a packet for which [`weir_wire::shows_its_key`] is true and that is in no tally, because no row could
     /// take it or its checksum is wrong. For every key and direction, the tallies minus the irregular plus the

@@ -6,7 +6,7 @@
 use crate::holes::HolesAt;
 use crate::oddity::Oddities;
 use crate::tcp_end::{End, Letters, Numbers, Progress, state};
-use crate::{ConnState, EndReason, FlowRecord, History, Side, TcpSummary, hash};
+use crate::{ConnState, EndReason, FlowIdentity, FlowRecord, History, Side, TcpSummary, hash};
 use weir_wire::{FlowKey, Tag, Time, Tunnel};
 
 /// The values that each packet of a flow reads and writes. Arrays of two are in the order of the key's endpoints,
@@ -300,6 +300,17 @@ impl<'a> Row<'a> {
     /// Index of the initiator in arrays of two, of a row that is not fresh.
     pub fn initiator_of(hot: &Hot, cold: &Cold) -> usize {
         usize::from(!End::new(&hot.numbers[0], &cold.progress[0]).is_initiator())
+    }
+
+    /// The facts about the flow of a row that is not fresh.
+    pub fn identity_of(hot: &Hot, cold: &Cold) -> FlowIdentity {
+        FlowIdentity {
+            key: hot.key,
+            initiator_is_lower: Self::initiator_of(hot, cold) == 0,
+            first: Self::born_of(hot, cold),
+            vlan: cold.origin.vlan,
+            alias: 0,
+        }
     }
 
     /// Time of the flow's first packet, cut or not, of a row that is not fresh.

@@ -73,22 +73,9 @@ impl FlowTable {
     fn identity(&self, row: u32) -> Option<FlowIdentity> {
         let hot = self.hot.get(row as usize)?;
         if hot.has(mark::FRESH) {
-            return Some(FlowIdentity {
-                key: hot.key,
-                initiator_is_lower: hot.fresh_initiator() == 0,
-                first: hot.first,
-                vlan: hot.fresh_vlans(),
-                alias: 0,
-            });
+            return Some(hot.fresh_identity());
         }
-        let cold = self.cold.get(row as usize)?;
-        Some(FlowIdentity {
-            key: hot.key,
-            initiator_is_lower: Row::initiator_of(hot, cold) == 0,
-            first: Row::born_of(hot, cold),
-            vlan: cold.origin.vlan,
-            alias: 0,
-        })
+        self.cold.get(row as usize).map(|cold| Row::identity_of(hot, cold))
     }
 }
 

@@ -16,7 +16,7 @@ impl FlowTable {
             .known(row.cold.origin.holes)
             .map_or([0; 2], |holes| std::mem::take(&mut holes.uncounted));
         if S::PACKETS {
-            sink.leaving(at, row.hot.last, false);
+            sink.leaving(at, row.hot.last, false, &|| Row::identity_of(row.hot, row.cold));
         }
         sink.end(&record_of(&row, self.linked.get(at as usize), uncounted, EndReason::Active));
         self.stats.by_reason[EndReason::Active as usize] += 1;
@@ -41,7 +41,7 @@ impl FlowTable {
             }
             let uncounted = self.pool.release(row.cold.origin.holes);
             if S::PACKETS {
-                sink.leaving(at, row.hot.last, true);
+                sink.leaving(at, row.hot.last, true, &|| Row::identity_of(row.hot, row.cold));
             }
             let record = record_of(&row, self.linked.get(at as usize), uncounted, reason);
             sink.end(&record);
@@ -208,7 +208,7 @@ pub(super) fn end_fresh<S: FlowSink>(
     sink: &mut S,
 ) {
     if S::PACKETS {
-        sink.leaving(at, hot.last, true);
+        sink.leaving(at, hot.last, true, &|| hot.fresh_identity());
     }
     if hot.has(mark::DIRTY) {
         tally_fresh(hot, sink);
