@@ -437,25 +437,27 @@ impl Session {
     }
 
     /// The protocol of the payload: see [`decide`]. Where it is none of the roles that the flow gives its sides, it may be one
-    /// whose server came first.
+    /// whose client is the responder.
     fn decide(&mut self, flow_ref: &Setup, forward: &[u8], reverse: &[u8], is_all: bool) -> Verdict {
-        let verdict = decide(flow_ref, forward, reverse, is_all);
-        if flow_ref.ip_proto != TCP || forward.is_empty() || !matches!(verdict, Verdict::Unidentified) {
+        let verdict = decide(flow_ref, forward, reverse, false);
+        if matches!(verdict, Verdict::Found(_)) {
             return verdict;
         }
-        let ports = [flow_ref.responder.1, flow_ref.initiator.1];
-        let heads = Heads { forward: reverse, reverse: forward, ports, ip_proto: TCP };
-        for protocol in TURNING {
-            match (protocol.probe)(&heads) {
-                Probe::Match => {
-                    self.marks.set(Marks::TURNED, true);
-                    return Verdict::Found(protocol);
-                }
-                Probe::Maybe if !is_all => return Verdict::Wait,
-                Probe::Maybe | Probe::Reject => {}
+        let is_none = matches!(verdict, Verdict::Unidentified);
+        // Where the responder alone has sent, a request of it is more than what may still become something else.
+        let turned = match flow_ref.ip_proto == TCP && (is_none || forward.is_empty()) {
+            true => turned_probe(flow_ref, forward, reverse),
+            false => Verdict::Unidentified,
+        };
+        match turned {
+            Verdict::Found(_) => {
+                self.marks.set(Marks::TURNED, true);
+                turned
             }
+            Verdict::Wait if is_none && !is_all => turned,
+            _ if is_all => decide(flow_ref, forward, reverse, true),
+            _ => verdict,
         }
-        verdict
     }
 
     /// Begins to parse a protocol.
@@ -609,6 +611,20 @@ impl Homes {
         let at = self.ports.binary_search_by_key(&port, |(known, _)| *known).ok();
         at.and_then(|at| self.ports.get(at)).map_or(0, |(_, protocol)| *protocol)
     }
+}
+
+/// The protocol of the payload if the responder is the client.
+fn turned_probe(setup: &Setup, forward: &[u8], reverse: &[u8]) -> Verdict {
+    let ports = [setup.responder.1, setup.initiator.1];
+    let heads = Heads { forward: reverse, reverse: forward, ports, ip_proto: setup.ip_proto };
+    for protocol in TURNING {
+        match (protocol.probe)(&heads) {
+            Probe::Match => return Verdict::Found(protocol),
+            Probe::Maybe => return Verdict::Wait,
+            Probe::Reject => {}
+        }
+    }
+    Verdict::Unidentified
 }
 
 /// The protocol of the payload; `is_all`: no more payload will arrive.

@@ -1,5 +1,5 @@
-//! A flow whose server is its initiator: a conversation whose beginning was not seen, of which a response came first and
-//! the ports do not say who the server is.
+//! A flow whose server is its initiator: a conversation whose beginning was not seen, and whose ports do not say who the
+//! server is, or are wrong about it.
 //!
 //! Parsers know two roles, the client's and the server's, and take the initiator for the client. Here the roles are
 //! exchanged before the parser, and after it in what it emits.
@@ -195,6 +195,29 @@ mod tests {
                         assert_eq!(values, straight.values.to_vec(), "{case} {ports:?}");
                     }
                 }
+            }
+        }
+    }
+
+    /// A flow of which the ports name the wrong server, and of which only requests were seen, has a row for each.
+    #[test]
+    fn requests_of_the_responder_have_their_rows() {
+        for ports in [[80, 53], [80, 25], [8081, 40_000]] {
+            let requests = b"GET /a HTTP/1.1\r\nHost: a.test\r\n\r\nGET /b HTTP/1.1\r\nHost: b.test\r\n\r\n";
+            let turns = vec![Turn::Data(Direction::Reverse, requests.to_vec())];
+            let talk = Talk { turns, ports, ..talk("middle.talk") };
+            for size in [9999, 7, 1] {
+                let found = talk.emitted(|data| data.chunks(size).map(<[u8]>::to_vec).collect());
+                let rows: Vec<_> =
+                    found.records.iter().filter(|record| record.table.name == "http").collect();
+                let hosts: Vec<_> = rows.iter().map(|row| row.get("host").clone()).collect();
+                assert_eq!(
+                    hosts,
+                    [Value::from("a.test"), Value::from("b.test")],
+                    "{ports:?} {size}: {:?}",
+                    found.records
+                );
+                assert!(rows.iter().all(|row| !row.at.of(Direction::Reverse).is_empty()), "{ports:?} {size}");
             }
         }
     }
