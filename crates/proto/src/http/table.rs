@@ -190,7 +190,8 @@ impl Transaction {
     pub(super) fn hostname(&self) -> (Option<Vec<u8>>, Option<u16>) {
         let target = self.request.as_ref().map_or(&[][..], RequestLine::uri);
         let authority = match self.method() {
-            b"CONNECT" => Some(target),
+            // The target is a host with a port (RFC 9112 3.2.3): a path names no host.
+            b"CONNECT" => Some(target).filter(|target| !target.starts_with(b"/")),
             _ => uri::split(target).0,
         };
         match authority.or_else(|| self.request_headers.get(b"host")).map(uri::host_port) {
