@@ -47,6 +47,8 @@ pub enum Condition {
     VlanLayers(NumberTest),
     /// TCP maximum segment size.
     Mss(NumberTest),
+    /// Shift of the window scale option of TCP (RFC 7323).
+    WindowScale(NumberTest),
     /// ICMP type.
     IcmpType(NumberTest),
     /// ICMP code.
@@ -485,6 +487,21 @@ pub static NUMBERS: &[NumberRow] = &[
             ("report", 8),
         ],
     ),
+    number(
+        "snmp.trap_type",
+        &["snmp"],
+        0xffff_ffff,
+        "Generic trap of a trap of SNMPv1.",
+        &[
+            ("coldstart", 0),
+            ("warmstart", 1),
+            ("linkdown", 2),
+            ("linkup", 3),
+            ("authenticationfailure", 4),
+            ("egpneighborloss", 5),
+            ("enterprisespecific", 6),
+        ],
+    ),
     number("krb5.err_code", &["kerberos"], 0xffff_ffff, "Code of an error.", &[]).old(&["krb5_err_code"]),
     number("krb5.msg_type", &["kerberos"], 255, "Type of a message.", &[]).old(&["krb5_msg_type"]),
     number("ntp.version", &["ntp"], 7, "Version.", &[]),
@@ -553,6 +570,14 @@ pub static NUMBERS: &[NumberRow] = &[
     ),
     number("ftp.reply_received", &["ftp"], 1, "Whether a command got its last reply.", YES_NO),
     number("ftp.dynamic_port", &["ftp"], 0xffff, "Port of a data connection.", &[]),
+    number(
+        "ftp_data.command",
+        &["ftp_data"],
+        1,
+        "The command of FTP that opened a data connection.",
+        &[("retr", 0), ("stor", 1)],
+    )
+    .old(&["ftpdata_command"]),
     number("dhcp.leasetime", &["dhcp"], 0xffff_ffff_ffff, "Seconds of a lease.", &[]),
     number("dhcp.rebinding_time", &["dhcp"], 0xffff_ffff_ffff, "Seconds before a lease is bound again.", &[]),
     number("dhcp.renewal_time", &["dhcp"], 0xffff_ffff_ffff, "Seconds before a lease is renewed.", &[]),

@@ -21,7 +21,7 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     probe,
     parser: |_| Box::new(Snmp::default()),
     tables: &[&SNMP, &MESSAGE],
-    buffers: &[&COMMUNITY, &USM, &TRAP_OID, &TRAP_ADDRESS, &VERSION, &PDU_TYPE],
+    buffers: &[&COMMUNITY, &USM, &TRAP_OID, &TRAP_ADDRESS, &TRAP_TYPE, &VERSION, &PDU_TYPE],
 };
 
 static COMMUNITY: Buffer = Buffer::whole("snmp.community", "Community string (versions 1 and 2c).");
@@ -30,6 +30,8 @@ static TRAP_OID: Buffer =
     Buffer::whole("snmp.trap_oid", "Enterprise of a trap of version 1: 1.3.6.1.4.1.311.");
 static TRAP_ADDRESS: Buffer =
     Buffer::whole("snmp.trap_address", "Address of the agent of a trap of version 1, as text.");
+static TRAP_TYPE: Buffer =
+    Buffer::number("snmp.trap_type", "Generic trap of a trap of version 1 (RFC 1157 4.1.6).");
 static VERSION: Buffer = Buffer::number("snmp.version", "Version of a message: 1, 2 (2c) or 3.");
 static PDU_TYPE: Buffer =
     Buffer::number("snmp.pdu_type", "Type of the PDU: 0 to 8; none if it is encrypted.");
@@ -437,8 +439,11 @@ impl Parser for Snmp {
                 out.emit(buffer, direction, text);
             }
         }
-        if let Some((oid, address, _)) = &message.trap {
+        if let Some((oid, address, kind)) = &message.trap {
             out.emit(&TRAP_OID, direction, oid.as_bytes());
+            if let Ok(kind) = u32::try_from(*kind) {
+                out.emit_number(&TRAP_TYPE, direction, kind.into());
+            }
             if let Some(address) = address.filter(|_| out.asked().has(&TRAP_ADDRESS)) {
                 out.buffer(&TRAP_ADDRESS, direction, address.to_string().as_bytes());
             }

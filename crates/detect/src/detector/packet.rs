@@ -197,6 +197,10 @@ impl<'a> Seen<'a> {
             Condition::Mss(test) => {
                 self.tcp().and_then(|tcp| mss(tcp.options)).is_some_and(|mss| test.passes(mss.into()))
             }
+            Condition::WindowScale(test) => {
+                let shift = self.tcp().and_then(|tcp| window_scale(tcp.options));
+                shift.is_some_and(|shift| test.passes(shift.into()))
+            }
             Condition::IcmpType(test) => self.icmp().is_some_and(|icmp| test.passes(icmp.kind.into())),
             Condition::IcmpCode(test) => self.icmp().is_some_and(|icmp| test.passes(icmp.code.into())),
             Condition::IcmpId(is) => self.icmp_echo().is_some_and(|(id, _)| id == *is),
@@ -226,7 +230,7 @@ pub(super) fn is_of_packet(condition: &Condition) -> bool {
     use Condition::{
         Acknowledgement, Checksum, FragmentBits, FragmentOffset, IcmpCode, IcmpId, IcmpMtu, IcmpSequence,
         IcmpType, IpId, IpOption, IpProtocol, Mss, PayloadSize, SameIp, Sequence, TcpFlags, Tos, Ttl, VlanId,
-        VlanLayers, Window,
+        VlanLayers, Window, WindowScale,
     };
     matches!(
         condition,
@@ -243,6 +247,7 @@ pub(super) fn is_of_packet(condition: &Condition) -> bool {
             | IpOption(_)
             | IpProtocol(_)
             | Mss(_)
+            | WindowScale(_)
             | PayloadSize(_)
             | SameIp
             | Sequence(_)
@@ -305,12 +310,33 @@ fn has_option(options: &[u8], wanted: IpOption) -> bool {
 
 /// The maximum segment size among options of TCP (RFC 9293 3.2).
 fn mss(options: &[u8]) -> Option<u16> {
+    match option_of(options, 2)? {
+        [high, low] => Some(u16::from_be_bytes([*high, *low])),
+        _ => None,
+    }
+}
+
+/// The shift of the window scale among options of TCP (RFC 7323 2.2).
+fn window_scale(options: &[u8]) -> Option<u8> {
+    match option_of(options, 3)? {
+        [shift] => Some(*shift),
+        _ => None,
+    }
+}
+
+/// The content of the first option of TCP of a kind.
+fn option_of(options: &[u8], wanted: u8) -> Option<&[u8]> {
     let mut rest = options;
     loop {
         rest = match rest {
-            [2, 4, high, low, ..] => return Some(u16::from_be_bytes([*high, *low])),
             [1, after @ ..] => after,
-            [kind, length, ..] if *kind != 0 && *length >= 2 => rest.get(usize::from(*length)..)?,
+            [kind, length, ..] if *kind != 0 && *length >= 2 => {
+                let length = usize::from(*length);
+                if *kind == wanted {
+                    return rest.get(2..length);
+                }
+                rest.get(length..)?
+            }
             _ => return None,
         };
     }

@@ -57,6 +57,16 @@ pub(super) fn keywords() -> Vec<Keyword> {
             refused: &[],
             meaning: Meaning::Ignored("how a rule is found is decided here"),
         },
+        Keyword {
+            name: "tls_store",
+            old_names: &["tls.store"],
+            group: Group::Alert,
+            help: "Ignored: certificates are rows of the table x509, and are not stored as files.",
+            arguments: "",
+            accepted: &["tls_store;"],
+            refused: &[],
+            meaning: Meaning::Ignored("certificates are rows of the table x509"),
+        },
     ]
 }
 

@@ -1,6 +1,7 @@
 //! The keywords of rules: one list, from which the parser, the manual and the tests are made.
 
 mod alert;
+mod certificate;
 mod dcerpc;
 mod file;
 mod flags;
@@ -33,6 +34,7 @@ pub static KEYWORDS: LazyLock<Vec<Keyword>> = LazyLock::new(|| {
         transform::keywords(),
         packet::keywords(),
         protocol::keywords(),
+        certificate::keywords(),
         dcerpc::keywords(),
         flags::keywords(),
         kerberos::keywords(),

@@ -131,6 +131,14 @@ pub(super) fn keywords() -> Vec<Keyword> {
             |builder, value| number(builder, value, 65_535, Condition::Mss),
         ),
         packet(
+            "tcp.wscale",
+            NUMBER,
+            "Shift of the window scale option of TCP.",
+            &["tcp.wscale:>7;"],
+            &["tcp.wscale:256;"],
+            |builder, value| number(builder, value, 255, Condition::WindowScale),
+        ),
+        packet(
             "itype",
             NUMBER,
             "ICMP type.",

@@ -30,14 +30,17 @@ pub(super) fn keywords() -> Vec<Keyword> {
             &["app-layer-event;", "app-layer-event:a b;"],
             |builder, value| event(builder, value, Condition::AppEvent),
         ),
-        of_protocol(
-            "decode-event",
-            "NAME",
-            "Something odd in a packet.",
-            &["decode-event:ipv4.trunc_pkt;"],
-            &["decode-event;"],
-            |builder, value| event(builder, value, Condition::DecodeEvent),
-        ),
+        Keyword {
+            old_names: &["engine-event"],
+            ..of_protocol(
+                "decode-event",
+                "NAME",
+                "Something odd in a packet.",
+                &["decode-event:ipv4.trunc_pkt;"],
+                &["decode-event;"],
+                |builder, value| event(builder, value, Condition::DecodeEvent),
+            )
+        },
         of_protocol(
             "stream-event",
             "NAME",

@@ -60,6 +60,22 @@ pub(super) fn keywords() -> Vec<Keyword> {
             |builder, value| content_of(builder, value, "tls.cert_fingerprint"),
         ),
         search(
+            "ssh.softwareversion",
+            "[!]TEXT",
+            "A literal in the software of a banner of SSH, in the old manner.",
+            &["ssh.softwareversion:PuTTY;", r#"ssh.softwareversion:"OpenSSH_9";"#],
+            &["ssh.softwareversion;"],
+            ssh_software,
+        ),
+        search(
+            "ssh.protoversion",
+            "TEXT",
+            "The version of SSH in a banner, in the old manner. `2_compat`: a version that speaks 2, also 1.99.",
+            &["ssh.protoversion:2.0;", "ssh.protoversion:2_compat;"],
+            &["ssh.protoversion;", r#"ssh.protoversion:"";"#],
+            ssh_version,
+        ),
+        search(
             "nocase",
             "",
             "Letters of the content match in either case.",
@@ -261,8 +277,40 @@ fn content(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {
 /// A literal of the buffer with this name.
 fn content_of(builder: &mut Builder<'_>, value: Value<'_>, name: &str) -> Result<(), Fault> {
     let content = Content::parse(value)?;
+    add_of(builder, name, Test::Content(content))
+}
+
+fn ssh_software(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {
+    let (is_negated, text) = value.negated();
+    let content = Content { is_negated, ..Content::of(word(text)?) };
+    add_of(builder, "ssh.software", Test::Content(content))
+}
+
+fn ssh_version(builder: &mut Builder<'_>, value: Value<'_>) -> Result<(), Fault> {
+    let test = match word(value)? {
+        b"2_compat" => {
+            let either = Value { bytes: br#""/^(?:1\.99|2)/""#, at: value.at };
+            Test::Pattern(Pattern::parse(either)?.0)
+        }
+        version => Test::Content(Content { is_at_start: true, is_at_end: true, ..Content::of(version) }),
+    };
+    add_of(builder, "ssh.proto", test)
+}
+
+/// A text that may stand without quotes.
+fn word(value: Value<'_>) -> Result<&[u8], Fault> {
+    let text = value.unquoted();
+    let is_of_word = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
+    match !text.is_empty() && text.bytes.iter().all(is_of_word) {
+        true => Ok(text.bytes),
+        false => Err(value.wrong(format!("`{}` is not a text of letters, digits and marks", text.shown()))),
+    }
+}
+
+/// Adds a test of the buffer of a name.
+fn add_of(builder: &mut Builder<'_>, name: &str, test: Test) -> Result<(), Fault> {
     match buffer(name) {
-        Some(buffer) => builder.add_test_of(buffer, Test::Content(content)),
+        Some(buffer) => builder.add_test_of(buffer, test),
         None => Ok(()),
     }
 }

@@ -355,3 +355,49 @@ alert http any any => any 80 (http.stat_code; content:\"200\"; sid:5;)";
     let answer = [("http.stat_code", "200"), ("http.header", "Host: a\r\n")];
     assert_eq!(watch.message(Reverse, &answer).sids(), [5]);
 }
+
+#[test]
+fn the_validity_of_certificates() {
+    let rules = "alert tls any any -> any any (tls_cert_notbefore:>2015-10-22T23:59:59; sid:1;)
+alert tls any any -> any any (tls_cert_notbefore:<2015-10; sid:2;)
+alert tls any any -> any any (tls_cert_notafter:2016<>2016-01-02; sid:3;)
+alert tls any any -> any any (tls_cert_notafter:2016; sid:4;)
+alert tls any any -> any any (tls_cert_expired; sid:5;)
+alert tls any any -> any any (tls_cert_valid; sid:6;)";
+    let found = |name: &str, number: u64| {
+        let mut sids = Watch::new(rules).named("tls").counted(Reverse, &[(name, number)], &[]).sids();
+        sids.sort_unstable();
+        sids
+    };
+    // 2015-10-22T23:59:59 is second 1445558399, 2015-10-01 1443657600, 2016-01-01 1451606400, 2016-01-02 1451692800.
+    assert_eq!(found("tls.cert_not_before", 1_445_558_399), [1]);
+    assert!(found("tls.cert_not_before", 1_445_558_398).is_empty());
+    assert_eq!(found("tls.cert_not_before", 1_443_657_600), [2]);
+    assert!(found("tls.cert_not_before", 1_443_657_601).is_empty());
+    assert!(found("tls.cert_not_after", 1_451_606_399).is_empty());
+    assert_eq!(found("tls.cert_not_after", 1_451_606_400), [3, 4]);
+    assert_eq!(found("tls.cert_not_after", 1_451_606_401), [3]);
+    assert_eq!(found("tls.cert_not_after", 1_451_692_800), [3]);
+    assert!(found("tls.cert_not_after", 1_451_692_801).is_empty());
+    assert_eq!(found("tls.cert_validity", 0), [6]);
+    assert_eq!(found("tls.cert_validity", 1), [5]);
+    assert!(found("tls.cert_validity", 2).is_empty());
+}
+
+#[test]
+fn banners_of_ssh_in_the_old_manner() {
+    let rules = "alert tcp any any -> any any (ssh.softwareversion:PuTTY; sid:1;)
+alert tcp any any -> any any (ssh.softwareversion:!\"OpenSSH\"; sid:2;)
+alert tcp any any -> any any (ssh.protoversion:2_compat; sid:3;)
+alert tcp any any -> any any (ssh.protoversion:1.99; sid:4;)";
+    let found = |name: &str, text: &str| {
+        let mut sids = Watch::new(rules).named("ssh").counted(Forward, &[], &[(name, text)]).sids();
+        sids.sort_unstable();
+        sids
+    };
+    assert_eq!(found("ssh.software", "PuTTY_Release_0.60"), [1, 2]);
+    assert!(found("ssh.software", "OpenSSH_9.2").is_empty());
+    assert_eq!(found("ssh.proto", "2.0"), [3]);
+    assert_eq!(found("ssh.proto", "1.99"), [3, 4]);
+    assert!(found("ssh.proto", "1.5").is_empty());
+}

@@ -2,7 +2,7 @@
 
 use super::tables::DATA;
 use crate::file::{About, File, Files};
-use crate::{Out, Parser, Probe, Protocol, Setup, Step, Transport, record};
+use crate::{Buffer, Out, Parser, Probe, Protocol, Setup, Step, Transport, record};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Time};
@@ -17,8 +17,13 @@ pub(crate) static PROTOCOL: Protocol = Protocol {
     parser: |setup| Box::new(Data::new(setup, Channel::default())),
     // Its table belongs to FTP.
     tables: &[],
-    buffers: &[],
+    buffers: &[&COMMAND],
 };
+
+static COMMAND: Buffer = Buffer::number(
+    "ftp_data.command",
+    "Command of the control connection that a data channel serves: 0 RETR, 1 STOR, STOU or APPE; at its first bytes.",
+);
 
 /// State shared by control connection and data channel. Each is read by one worker at a time and rarely, so that the
 /// lock is never contended.
@@ -62,6 +67,11 @@ impl Parser for Data {
             Some(file) => file,
             None => {
                 let known = self.channel.with(|known| known.command.clone());
+                if let Some(number) = known.as_ref().and_then(|(command, _)| number_of(command)) {
+                    for side in [Direction::Forward, Direction::Reverse] {
+                        out.emit_number(&COMMAND, side, number);
+                    }
+                }
                 let path = known.as_ref().filter(|(command, _)| names_file(command)).map(|(_, path)| path);
                 let about = About {
                     source: "FTP_DATA",
@@ -127,6 +137,15 @@ impl Parser for Data {
 
     fn memory(&self) -> usize {
         self.file.as_ref().map_or(0, File::memory) + size_of::<Known>()
+    }
+}
+
+/// The number of a command in [`COMMAND`].
+fn number_of(command: &[u8]) -> Option<u64> {
+    match command {
+        b"RETR" => Some(0),
+        b"STOR" | b"APPE" | b"STOU" => Some(1),
+        _ => None,
     }
 }
 

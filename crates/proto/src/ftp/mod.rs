@@ -945,10 +945,17 @@ mod tests {
     fn data_channels_carry_files() {
         let mut session = emitted("session");
         let mut data = session.expected.remove(0);
-        let mut out = Collected::default();
+        let mut out = Collected::asking_all();
         let time = Time(1_700_000_000_500_000_000);
-        let chunk = Chunk { time, direction: Direction::Reverse, gap: 0, data: b"%PDF-1.4 and more" };
-        data.parser.chunk(&chunk, &mut out);
+        for bytes in [&b"%PDF-1.4"[..], b" and more"] {
+            let chunk = Chunk { time, direction: Direction::Reverse, gap: 0, data: bytes };
+            data.parser.chunk(&chunk, &mut out);
+        }
+        // Both sides have the number of RETR, once.
+        let numbers = out.buffers.iter().filter(|(buffer, ..)| buffer.name == "ftp_data.command");
+        let numbers: Vec<_> = numbers.map(|(_, side, number)| (*side, number.as_slice())).collect();
+        let retr = &0_u64.to_be_bytes()[..];
+        assert_eq!(numbers, [(Direction::Forward, retr), (Direction::Reverse, retr)]);
         data.parser.end(time, &mut out);
         assert_eq!(column(&out, &tables::DATA, "command"), ["RETR".into()]);
         assert_eq!(column(&out, &tables::DATA, "filename"), ["a.bin".into()]);

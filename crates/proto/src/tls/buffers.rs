@@ -5,7 +5,7 @@ use super::hello::{ClientHello, Random, ServerHello};
 use super::over::Over;
 use crate::early::emit_fingerprint;
 use crate::{Asked, Buffer, Out};
-use weir_wire::Direction;
+use weir_wire::{Direction, Time};
 
 static SNI: Buffer =
     Buffer::whole("tls.sni", "Server name that a client requests (SNI), also within QUIC and DTLS.");
@@ -66,6 +66,19 @@ static CHAIN_LENGTH: Buffer = Buffer::number(
     "Number of certificates of a chain, up to 32; 0 where a server encrypts before it sends one.",
 );
 
+static NOT_BEFORE: Buffer = Buffer::number(
+    "tls.cert_not_before",
+    "Beginning of the validity of a side's first certificate in seconds since 1970; 0 before.",
+);
+static NOT_AFTER: Buffer = Buffer::number(
+    "tls.cert_not_after",
+    "End of the validity of a side's first certificate in seconds since 1970; 0 before.",
+);
+static VALIDITY: Buffer = Buffer::number(
+    "tls.cert_validity",
+    "Whether a side's first certificate was valid when it was sent: 0 yes, 1 not any more, 2 not yet.",
+);
+
 pub(super) static ALL: &[&Buffer] = &[
     &SNI,
     &CERTIFICATES,
@@ -86,11 +99,22 @@ pub(super) static ALL: &[&Buffer] = &[
     &VERSION,
     &STATE,
     &CHAIN_LENGTH,
+    &NOT_BEFORE,
+    &NOT_AFTER,
+    &VALIDITY,
 ];
 
 /// Buffers with contents of a side's first certificate.
-static OF_FIRST: [&Buffer; 5] =
-    [&CERT_SUBJECT, &CERT_ISSUER, &CERT_SERIAL, &CERT_FINGERPRINT, &SUBJECT_ALT_NAME];
+static OF_FIRST: [&Buffer; 8] = [
+    &CERT_SUBJECT,
+    &CERT_ISSUER,
+    &CERT_SERIAL,
+    &CERT_FINGERPRINT,
+    &SUBJECT_ALT_NAME,
+    &NOT_BEFORE,
+    &NOT_AFTER,
+    &VALIDITY,
+];
 
 /// Emits the buffers of a client hello.
 pub(super) fn client_hello(hello: &ClientHello, over: Over, side: Direction, out: &mut dyn Out) {
@@ -153,14 +177,24 @@ pub(super) fn sent(certificate: &[u8], side: Direction, out: &mut dyn Out) {
     out.emit(&CERTIFICATES, side, certificate);
 }
 
-/// Emits the buffers of a side's first certificate. A malformed one has a fingerprint only.
-pub(super) fn first(certificate: &Certificate, side: Direction, out: &mut dyn Out) {
+/// Emits the buffers of a side's first certificate, sent at a time. A malformed one has a fingerprint only.
+pub(super) fn first(certificate: &Certificate, time: Time, side: Direction, out: &mut dyn Out) {
     out.emit(&CERT_FINGERPRINT, side, certificate.sha1.as_bytes());
     let Some(content) = &certificate.content else { return };
     out.emit(&CERT_SUBJECT, side, content.subject_line.as_bytes());
     out.emit(&CERT_ISSUER, side, content.issuer_line.as_bytes());
     out.emit(&CERT_SERIAL, side, content.serial_pairs.as_bytes());
     content.names.iter().for_each(|name| out.emit(&SUBJECT_ALT_NAME, side, name));
+    let seconds = |since: i64| u64::try_from(since).unwrap_or_default();
+    let (from, to) = (seconds(content.not_before), seconds(content.not_after));
+    out.emit_number(&NOT_BEFORE, side, from);
+    out.emit_number(&NOT_AFTER, side, to);
+    let validity = match time.secs() {
+        now if now > to => 1,
+        now if now < from => 2,
+        _ => 0,
+    };
+    out.emit_number(&VALIDITY, side, validity);
 }
 
 #[cfg(test)]

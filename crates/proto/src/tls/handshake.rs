@@ -363,7 +363,7 @@ impl Handshake {
                 early!(out, TLS, subject = &content.subject, issuer = &content.issuer);
             }
             if is_host {
-                buffers::first(&certificate, direction, out);
+                buffers::first(&certificate, time, direction, out);
             }
             match &certificate.content {
                 Some(content) => {
