@@ -165,12 +165,26 @@ export function serve(options = {}) {
       };
     });
   /** Whether a mute hides an event. The mock knows addresses, and no nets. */
-  const hides = ({ kinds = [], source = null, target = null, port = null }, event) =>
+  const hides = ({ kinds = [], rule = null, source = null, target = null, port = null }, event) =>
+    rule === null &&
     event.id !== null &&
     (kinds.length === 0 || kinds.includes(event.kind)) &&
     (source ?? event.host) === event.host &&
     (target ?? event.target) === event.target &&
     (port ?? event.port) === event.port;
+  /** Whether a mute hides an alert of a rule. The port is that of the server, and all flows with alerts are of TCP. */
+  const hidesAlert = ({ rule = null, source = null, target = null, port = null }, alert) => {
+    const { gid, sid, direction } = alert.values;
+    const ends = [alert.source, alert.destination];
+    const [from, to] = direction === 'to_client' ? ends.reverse() : ends;
+    return (
+      rule === `${gid}:${sid}` &&
+      (source ?? from) === from &&
+      (target ?? to) === to &&
+      (port ?? `tcp/${alert.destination_port}`) === `tcp/${alert.destination_port}`
+    );
+  };
+  const isMuted = (alert) => mutes.some(({ scope }) => hidesAlert(scope, alert));
   const LISTS = [
     { name: 'talkers', title: 'Top talkers', key: 'server, port and client', unit: 'bytes' },
     { name: 'services', title: 'Top services', key: 'protocol and port', unit: 'bytes' },
@@ -405,7 +419,8 @@ export function serve(options = {}) {
       return { rows: file || !one ? [] : [found], muted: 0, partial: null };
     },
     alerts: (request) => {
-      const found = recordsOf(request, 'alert');
+      const matched = recordsOf(request, 'alert');
+      const found = matched.filter((alert) => isMuted(alert) === (text(request, 'muted') === 'yes'));
       const sids = [...new Set(found.map(({ values }) => values.sid))];
       const rows = sids.map((of) => {
         const alerts = found.filter(({ values }) => values.sid === of);
@@ -426,7 +441,7 @@ export function serve(options = {}) {
         };
       });
       rows.sort((a, b) => a.severity - b.severity || b.alerts - a.alerts);
-      return { rows, rules: rows.length, alerts: found.length, looks: set.rules, partial: null };
+      return { rows, rules: rows.length, alerts: found.length, muted: matched.filter(isMuted).length, looks: set.rules, partial: null };
     },
     signatures: (request) => {
       const { from, to } = range(request);
@@ -666,7 +681,13 @@ export function serve(options = {}) {
       };
     },
     mutes: () => ({
-      mutes: mutes.map((mute) => ({ ...mute, hits: stored().filter((event) => hides(mute.scope, event)).length })),
+      mutes: mutes.map((mute) => ({
+        ...mute,
+        hits:
+          stored().filter((event) => hides(mute.scope, event)).length +
+          recordsOf(new URL('http://mock/'), 'alert').filter((alert) => hidesAlert(mute.scope, alert)).length,
+      })),
+      partial: null,
     }),
     events: (request) => {
       const { from, to } = range(request);
@@ -767,7 +788,8 @@ export function serve(options = {}) {
     if (name.startsWith('records/')) {
       const table = TABLES.find((each) => each.name === name.slice(8));
       if (!table) return null;
-      const rows = recordsOf(request, table.name);
+      const asked = text(request, 'muted');
+      const rows = recordsOf(request, table.name).filter((row) => asked === '' || isMuted(row) === (asked === 'yes'));
       const sort = text(request, 'sort') || '-time';
       const key = sort.replace('-', '');
       const value = (row) => ({ time: row.time, client: row.source, server: row.destination })[key] ?? row.values[key] ?? '';
@@ -784,6 +806,12 @@ export function serve(options = {}) {
       const { scope } = JSON.parse(body);
       const hidden = stored().filter((event) => hides(scope, event));
       const since = last - 7 * 86_400;
+      if (scope.rule) {
+        const alerts = recordsOf(new URL('http://mock/'), 'alert').filter((alert) => !isMuted(alert));
+        const count = alerts.filter((alert) => hidesAlert(scope, alert)).length;
+        const of = alerts.filter((alert) => hidesAlert({ rule: scope.rule }, alert)).length;
+        return { count, of, since, first: [], partial: null };
+      }
       return { count: hidden.length, of: stored().filter((event) => event.id).length, since, first: hidden.slice(0, 5), partial: null };
     }
     if (name.startsWith('mutes/')) {

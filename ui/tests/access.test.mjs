@@ -1,12 +1,9 @@
 // No page in any theme has a serious finding of axe.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { test } from 'node:test';
-import { PAGES, settled, stage } from './browser.mjs';
+import { audited, PAGES, settled, stage } from './browser.mjs';
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const on = stage();
 
 const THEMES = [
@@ -40,24 +37,7 @@ for (const [theme, colorScheme, shown] of process.env.WEIR_URL ? THEMES.slice(0,
         await page.waitForSelector('.detail dl');
         await settled(page);
       }
-      await page.evaluate(axe);
-      const found = await page.evaluate(() =>
-        globalThis.axe.run(document, {
-          resultTypes: ['violations'],
-          runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
-        }),
-      );
-      const serious = found.violations.filter((each) => each.impact === 'serious' || each.impact === 'critical');
-      assert.deepEqual(
-        serious.map(
-          (each) =>
-            `${path}: ${each.id}: ${each.help}: ${each.nodes
-              .slice(0, 3)
-              .map((node) => `${node.target.join(' ')} ${node.failureSummary?.split('\n')[1] ?? ''}`)
-              .join(' | ')}`,
-        ),
-        [],
-      );
+      await audited(page, path);
     }
     await context.close();
   });

@@ -1,6 +1,8 @@
 // Helpers of tests and screenshots: chromium, and the URL under test (WEIR_URL, or the mock).
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { after, before } from 'node:test';
 import { chromium } from 'playwright-core';
 import { serve } from '../mock/server.mjs';
@@ -75,6 +77,30 @@ export function stage({ skip = false, start = target } = {}) {
 export async function done(page) {
   assert.deepEqual(page.faults, []);
   await page.context().close();
+}
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** Fails if axe has a serious finding in a page. Its context bypasses the content security policy, which would refuse axe. */
+export async function audited(page, name = new URL(page.url()).pathname) {
+  await page.evaluate(axe);
+  const found = await page.evaluate(() =>
+    globalThis.axe.run(document, {
+      resultTypes: ['violations'],
+      runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
+    }),
+  );
+  const serious = found.violations.filter((each) => each.impact === 'serious' || each.impact === 'critical');
+  assert.deepEqual(
+    serious.map(
+      (each) =>
+        `${name}: ${each.id}: ${each.help}: ${each.nodes
+          .slice(0, 3)
+          .map((node) => `${node.target.join(' ')} ${node.failureSummary?.split('\n')[1] ?? ''}`)
+          .join(' | ')}`,
+    ),
+    [],
+  );
 }
 
 /** The query parameters of a page. */

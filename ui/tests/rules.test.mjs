@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { done, query, reach, settled, stage } from './browser.mjs';
+import { audited, done, query, reach, settled, stage } from './browser.mjs';
 import { connection, pcap } from './packets.mjs';
 import { count, folder, start, WEIR } from './program.mjs';
 import { serve } from '../mock/server.mjs';
@@ -63,6 +63,75 @@ test('without rules the page has the option and the lines that give a run some',
   await reach(panel(page));
   const text = await panel(page).innerText();
   for (const part of ['-S rules/', '[rules]\nfiles = [']) assert.ok(text.includes(part), text);
+  await done(page);
+});
+
+test('alerts of a rule are muted after a preview, counted apart, and shown again', async (t) => {
+  const site = await serve({});
+  t.after(site.stop);
+  const page = await on.open('/alerts?range=24h', { base: site.url, bypassCSP: true, reducedMotion: 'reduce' });
+  const number = (text) => Number(text.replaceAll(',', ''));
+  const before = await cells(page);
+  const [rule, , , , alerts] = before[0];
+  const [gid, sid] = rule.split(':');
+  await rows(page).first().locator('[data-row]').first().click();
+  const latest = page.locator('[data-panel="rule-alerts"]');
+  await latest.locator('tbody tr').first().waitFor();
+  // One alert: its hosts are filled in, and any host is left.
+  await latest.locator('tbody tr [data-row]').first().click();
+  const detail = latest.locator('.detail');
+  await detail.getByRole('button', { name: 'Mute like this' }).click();
+  const like = detail.getByRole('form', { name: 'Mute' });
+  for (const end of ['of', 'to']) assert.match(await like.getByLabel(end, { exact: true }).inputValue(), /^[0-9a-f.:]+$/);
+  await like.getByRole('button', { name: 'Preview' }).click();
+  await like.getByText(/would have hidden [\d,]+ of [\d,]+ alerts? since/).waitFor();
+  // The whole rule.
+  await panel(page).getByRole('button', { name: 'Mute like this' }).first().click();
+  const form = panel(page).getByRole('form', { name: 'Mute' }).first();
+  assert.match(await form.innerText(), new RegExp(`rule ${gid}:${sid}`));
+  const mute = form.getByRole('button', { name: 'Mute', exact: true });
+  assert.ok(await mute.isDisabled(), 'not before a preview');
+  await form.getByRole('button', { name: 'Preview' }).click();
+  const preview = form.getByText(/would have hidden [\d,]+ of [\d,]+ alerts? since/);
+  await preview.waitFor();
+  const [hidden, of] = (await preview.innerText()).match(/[\d,]+/g).map(number);
+  assert.equal(hidden, of);
+  assert.ok(hidden >= number(alerts));
+  await audited(page);
+  await form.getByLabel('because').fill('our <b>proxy</b>');
+  await mute.click();
+  const muted = page.locator('[data-muted-alerts]');
+  await muted.waitFor();
+  await settled(page);
+  assert.equal(await muted.innerText(), `${alerts} muted, show`);
+  assert.deepEqual(await cells(page), before.slice(1));
+  const mutes = page.locator('[data-panel="mutes"]');
+  assert.match(await mutes.locator('tbody tr').innerText(), new RegExp(`rule ${gid}:${sid}\\s+${hidden}\\s.*our <b>proxy</b>\\s+ann`));
+  await audited(page);
+  // What is muted is listed on request, with its alerts.
+  await muted.click();
+  await page.waitForFunction(() => new URL(location.href).searchParams.get('muted-alerts') === 'yes');
+  await settled(page);
+  assert.deepEqual(await cells(page), before.slice(0, 1));
+  await rows(page).first().locator('[data-row]').first().click();
+  await latest.locator('tbody tr').first().waitFor();
+  await page.locator('[data-muted-alerts]').click();
+  await settled(page);
+  await mutes.getByRole('button', { name: /^Remove: / }).click();
+  await mutes.waitFor({ state: 'detached' });
+  await page.waitForFunction(() => !document.querySelector('[data-muted-alerts]'));
+  await settled(page);
+  assert.deepEqual(await cells(page), before);
+  await done(page);
+});
+
+test('who may not write cannot mute alerts of rules', async (t) => {
+  const site = await serve({ write: false });
+  t.after(site.stop);
+  const page = await on.open('/alerts?range=24h', { base: site.url });
+  await rows(page).first().locator('[data-row]').first().click();
+  await page.locator('[data-panel="rule-alerts"] tbody tr').first().waitFor();
+  assert.equal(await page.getByRole('button', { name: /Mute/ }).count(), 0);
   await done(page);
 });
 

@@ -66,7 +66,7 @@ pub use flooded::{FloodKey, FloodSums, Flooded};
 pub use ledger::{
     CONN_STATES, CaptureCount, DecodeErrors, ERROR_KINDS, FlowCount, LAYERS, Ledger, state_words,
 };
-pub use mute::{Facts, Mute, MuteScope, Scope, Service};
+pub use mute::{Facts, Mute, MuteScope, RuleId, Scope, Service};
 pub use net::{Net, NetError, mapped};
 pub use reading::{Class, Count, Histogram, Reading, Series};
 pub use rows::{Keyed, Rows};

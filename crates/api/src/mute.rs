@@ -1,7 +1,7 @@
 //! Mutes: which events are kept out of sight, until when, and why.
 //!
-//! A mute is a decision of a person about events that are known and need no attention. An event that it matches is still stored
-//! and counted.
+//! A mute is a decision of a person about events, or about alerts of a rule, that are known and need no attention. What it matches
+//! is still stored and counted.
 
 use crate::{Event, Net, web};
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,37 @@ impl FromStr for Service {
     }
 }
 
+/// A rule by its group and its number, in all of its revisions.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RuleId {
+    /// The group.
+    pub gid: u64,
+    /// The number in the group.
+    pub sid: u64,
+}
+
+/// `1:2013028`.
+impl fmt::Display for RuleId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}", self.gid, self.sid)
+    }
+}
+
+/// Reads `1:2013028`: group and number, each of 32 bits as in rules. The error is what is accepted.
+impl FromStr for RuleId {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const FORM: &str = "a rule by its group and its number, as 1:2013028";
+        let (gid, sid) = text.split_once(':').ok_or(FORM)?;
+        let number = |text: &str| {
+            let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse::<u32>().ok().filter(|_| is_number).map(u64::from).ok_or(FORM)
+        };
+        Ok(Self { gid: number(gid)?, sid: number(sid)? })
+    }
+}
+
 /// The facts of an event that a mute compares.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Facts<'e> {
@@ -93,16 +124,18 @@ impl<'e> Facts<'e> {
     }
 }
 
-/// Which events a mute hides: those that meet all of its conditions.
+/// Which events, or which alerts of a rule, a mute hides: those that meet all of its conditions.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Scope {
-    /// Names of events; every one if there are none.
+    /// Names of events; every one if there are none. There are none with a rule.
     pub kinds: Vec<String>,
-    /// A net of the acting host. An event without an acting host is in no net.
+    /// The rule whose alerts it hides. With one it hides no events, and without one no alerts.
+    pub rule: Option<RuleId>,
+    /// A net of the acting host; of an alert, of the sender of its packet. An event without an acting host is in no net.
     pub source: Option<Net>,
-    /// A net of the host that it acts on.
+    /// A net of the host that it acts on; of an alert, of the receiver of its packet.
     pub target: Option<Net>,
-    /// The port that it acts on.
+    /// The port that it acts on; of an alert, that of the server.
     pub port: Option<Service>,
 }
 
@@ -125,8 +158,11 @@ impl Scope {
         if !self.kinds.iter().all(is_name) {
             return Err(("a kind is not the name of an event".to_owned(), KINDS));
         }
+        if self.rule.is_some() && !self.kinds.is_empty() {
+            return Err(("both kinds and a rule".to_owned(), "kinds of events, or a rule"));
+        }
         if *self == Self::default() {
-            return Err(("it hides every event".to_owned(), "a kind, a net or a port"));
+            return Err(("it hides every event".to_owned(), "a kind, a rule, a net or a port"));
         }
         Ok(())
     }
@@ -136,19 +172,20 @@ impl Scope {
         let is_in = |net: &Option<Net>, address: Option<IpAddr>| {
             net.is_none_or(|net| address.is_some_and(|address| net.has(address)))
         };
-        (self.kinds.is_empty() || self.kinds.iter().any(|kind| kind == facts.name))
+        self.rule.is_none()
+            && (self.kinds.is_empty() || self.kinds.iter().any(|kind| kind == facts.name))
             && is_in(&self.source, facts.source)
             && is_in(&self.target, facts.target)
             && self.port.is_none_or(|port| facts.service == Some(port))
     }
 }
 
-/// A decision that events are kept out of sight.
+/// A decision that events, or alerts of a rule, are kept out of sight.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Mute {
     /// Its number, from 1. A number is used once in a store.
     pub number: u64,
-    /// Which events it hides.
+    /// What it hides.
     pub scope: Scope,
     /// The time from which it hides none, in nanoseconds since the epoch; `None` if it does not end.
     pub until: Option<u64>,
@@ -167,17 +204,21 @@ impl Mute {
     }
 }
 
-/// Which events a mute hides, as text. An event must meet every condition that is there.
+/// Which events, or which alerts of a rule, a mute hides, as text. They must meet every condition that is there.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MuteScope {
     /// Names of events, such as `port_scan`; all if there are none.
     pub kinds: Vec<String>,
-    /// An address or a net of the acting host.
+    /// The rule whose alerts are hidden, in place of events: its group and number, as `1:2013028`.
+    // An earlier version of the program reads mutes of events if they do not have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// An address or a net of the acting host; of an alert, of the sender of the packet in which the rule matched.
     pub source: Option<String>,
-    /// An address or a net of the host that it acts on.
+    /// An address or a net of the host that it acts on; of an alert, of the receiver of this packet.
     pub target: Option<String>,
-    /// The port that it acts on, with its protocol, as `tcp/445`.
+    /// The port that it acts on, with its protocol, as `tcp/445`; of an alert, that of the server.
     pub port: Option<String>,
 }
 
@@ -194,8 +235,10 @@ impl MuteScope {
             read.map_err(|error| (format!("{name}: {error}"), NET))
         };
         let port = self.port.as_deref().map(str::parse::<Service>).transpose();
+        let rule = self.rule.as_deref().map(str::parse::<RuleId>).transpose();
         let scope = Scope {
             kinds: self.kinds.clone(),
+            rule: rule.map_err(|form| ("rule: not the name of a rule".to_owned(), form))?,
             source: net("source", &self.source)?,
             target: net("target", &self.target)?,
             port: port.map_err(|form| ("port: not a port with its protocol".to_owned(), form))?,
@@ -209,6 +252,7 @@ impl From<&Scope> for MuteScope {
     fn from(scope: &Scope) -> Self {
         Self {
             kinds: scope.kinds.clone(),
+            rule: scope.rule.map(|rule| rule.to_string()),
             source: scope.source.map(|net| net.to_string()),
             target: scope.target.map(|net| net.to_string()),
             port: scope.port.map(|port| port.to_string()),
@@ -247,7 +291,8 @@ mod tests {
     ) -> Result<Scope, (String, &'static str)> {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let kinds = kinds.iter().map(|&kind| kind.to_owned()).collect();
-        MuteScope { kinds, source: some(source), target: some(target), port: some(port) }.read()
+        let rule = None;
+        MuteScope { kinds, rule, source: some(source), target: some(target), port: some(port) }.read()
     }
 
     #[test]
@@ -285,6 +330,24 @@ mod tests {
             made: 0,
         };
         assert!(mute.hides(&Facts::of(&scan), 6) && !mute.hides(&Facts::of(&scan), 7));
+    }
+
+    #[test]
+    fn a_mute_is_of_events_or_of_a_rule() {
+        let of = |rule: &str| MuteScope { rule: Some(rule.to_owned()), ..MuteScope::default() };
+        let scope = of("1:2013028").read().unwrap();
+        assert_eq!(scope.rule, Some(RuleId { gid: 1, sid: 2_013_028 }));
+        assert_eq!(MuteScope::from(&scope), of("1:2013028"));
+        // An event is no alert of a rule, wherever it is.
+        let scan = Event::at(&PORT_SCAN, Subject::Sensor, 5);
+        assert!(!scope.has(&Facts::of(&scan)));
+        for wrong in ["", "7", "1:", ":7", "1:+7", "1:7:2", "1:4294967296", "1:x"] {
+            assert!(of(wrong).read().is_err(), "{wrong}");
+        }
+        assert!(MuteScope { kinds: vec!["port_scan".to_owned()], ..of("1:7") }.read().is_err());
+        // Mutes of events are written as before there were mutes of rules.
+        let of_kind = MuteScope { kinds: vec!["port_scan".to_owned()], ..MuteScope::default() };
+        assert!(!serde_json::to_string(&of_kind).unwrap().contains("rule"));
     }
 
     #[test]

@@ -512,6 +512,8 @@ pub struct RuleAlerts {
     pub rules: u64,
     /// Alerts of all of these rules.
     pub alerts: u64,
+    /// Number of matching alerts that a mute hides. They are in no row, unless they are asked for in place of the others.
+    pub muted: u64,
     /// Whether rules look at flows in the run.
     pub looks: bool,
     /// What the numbers are of.

@@ -2,7 +2,8 @@
 //!
 //! An alert is about the packet in which its rule matched: the source is who sent this packet, which the column `direction` says.
 
-use crate::body::{Leaf, leaves, member};
+use crate::body::text_of;
+use crate::muted_alerts::{self, MutedAlerts, TABLE};
 use crate::{Store, StoreError, StoredRecord, TimeRange};
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -11,14 +12,12 @@ use weir_api::web::{RuleAlerts, RuleAlertsRow};
 use weir_api::{Distinct, mapped};
 use weir_filter::FlowTest;
 
-/// The table of the records.
-const TABLE: &str = "alert";
 /// Maximum number of rules that are added up, each in at most 10 kB of memory. Alerts of further rules are only counted.
 pub const MAX_RULES: usize = 2000;
 const SECOND: f64 = 1e9;
 
-/// The alerts of a time range that a test of records holds for, by rule. At most `limit` rules have a row. Whether the run has rules is
-/// not known here.
+/// The alerts of a time range that a test of records holds for, by rule: those that a mute hides (`is_muted`), or the others. At most
+/// `limit` rules have a row. Whether the run has rules is not known here.
 ///
 /// # Errors
 ///
@@ -28,10 +27,19 @@ pub fn by_rule(
     test: &FlowTest,
     span: TimeRange,
     limit: usize,
+    mutes: &MutedAlerts,
+    is_muted: bool,
 ) -> Result<RuleAlerts, StoreError> {
     let mut found = Found::default();
-    let partial = store.each_record(TABLE, test, "", span, &mut |record| found.add(record))?;
-    Ok(found.answer(limit, partial))
+    let wanted = mutes.narrow(test.clone(), is_muted);
+    let partial = store.each_record(TABLE, &wanted, "", span, &mut |record| found.add(record))?;
+    let (muted, partial_of_muted) = match (is_muted, mutes.is_empty()) {
+        (true, _) => (found.alerts, None),
+        (false, true) => (0, None),
+        (false, false) => muted_alerts::count(store, &mutes.narrow(test.clone(), true), span)?,
+    };
+    let answer = found.answer(limit, partial.or(partial_of_muted));
+    Ok(RuleAlerts { muted, ..answer })
 }
 
 /// Group, number and revision of a rule.
@@ -83,6 +91,7 @@ impl Found {
             rows,
             rules: rules as u64,
             alerts: self.alerts,
+            muted: 0,
             looks: false,
             basis: Basis { source: Source::Records, bound: Some(0), ..Basis::default() },
             partial: (!left_out.is_empty()).then(|| left_out.join("; ")),
@@ -150,19 +159,6 @@ impl Sum {
     }
 }
 
-/// A value of a record's body as text; `None` if it has none.
-fn text_of(body: &str, name: &str) -> Option<String> {
-    let mut text = None;
-    leaves(member(body, name)?, &mut |leaf| {
-        text = match leaf {
-            Leaf::Text(words) => Some(words.into_owned()),
-            Leaf::Number(digits) => Some(digits.to_owned()),
-            Leaf::Bool(_) | Leaf::Sum(_) => None,
-        };
-    });
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,7 +176,7 @@ mod tests {
     fn add(found: &mut Found, second: u64, (client, server): (u8, u8), body: &str) {
         let end = |last: u8, port: u16| (IpAddr::from([10, 0, 0, last]), port);
         let ends = [end(client, 40_000), end(server, 80)];
-        found.add(&StoredRecord { uid: 1, time: second * S, ends, body });
+        found.add(&StoredRecord { uid: 1, time: second * S, ip_proto: 6, ends, body });
     }
 
     #[test]
@@ -243,7 +239,7 @@ mod tests {
         for host in 0..1000_u16 {
             let [high, low] = host.to_be_bytes();
             let ends = [(IpAddr::from([10, 0, high, low]), 1), (IpAddr::from([10, 9, 9, 9]), 2)];
-            found.add(&StoredRecord { uid: 1, time: 0, ends, body: &body(1, 1, "") });
+            found.add(&StoredRecord { uid: 1, time: 0, ip_proto: 6, ends, body: &body(1, 1, "") });
         }
         let row = found.answer(1, None).rows.remove(0);
         assert!(row.error_percent > 0.0 && row.error_percent < 5.0, "{row:?}");

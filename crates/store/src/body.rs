@@ -71,6 +71,19 @@ pub fn member<'b>(body: &'b str, name: &str) -> Option<&'b str> {
     }
 }
 
+/// A value of a record's body as text; `None` if it has none.
+pub fn text_of(body: &str, name: &str) -> Option<String> {
+    let mut text = None;
+    leaves(member(body, name)?, &mut |leaf| {
+        text = match leaf {
+            Leaf::Text(words) => Some(words.into_owned()),
+            Leaf::Number(digits) => Some(digits.to_owned()),
+            Leaf::Bool(_) | Leaf::Sum(_) => None,
+        };
+    });
+    text
+}
+
 /// Calls `each` with every value in a value: itself, those of a list, and those of the rows in it.
 pub fn leaves<'b>(written: &'b str, each: &mut dyn FnMut(Leaf<'b>)) {
     let bytes = written.as_bytes();

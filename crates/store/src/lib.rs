@@ -31,6 +31,7 @@ mod loan;
 pub mod marks;
 mod median;
 pub mod moment;
+pub mod muted_alerts;
 pub mod narrowed;
 mod news;
 #[cfg(feature = "parquet")]

@@ -32,6 +32,8 @@ pub struct StoredRecord<'r> {
     pub uid: u64,
     /// Its time, in nanoseconds since the epoch.
     pub time: u64,
+    /// IP protocol number of its flow.
+    pub ip_proto: u8,
     /// Address and port of the initiator and of the responder.
     pub ends: [(IpAddr, u16); 2],
     /// A JSON object with its fields.

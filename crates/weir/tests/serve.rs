@@ -6,7 +6,9 @@ mod support;
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
@@ -662,11 +664,11 @@ fn every_documented_route_is_answered() {
     }
 }
 
-/// Two hosts ask a third one, which answers one of them with the word of another rule.
-#[test]
-fn alerts_of_rules_are_added_up_by_rule() {
-    const BEGIN: u64 = 1_795_341_600;
-    let folder = tempfile::tempdir().unwrap();
+/// The time of the first packet of [`questions`], in seconds since the epoch.
+const BEGIN: u64 = 1_795_341_600;
+
+/// A capture in which two hosts ask a third one, which answers one of them with the word of another rule; and both rules.
+fn questions(folder: &Path) -> [PathBuf; 2] {
     let says = |second: u64, from: (u8, u16), to: (u8, u16), word: &str| {
         let frame = build::ethernet().ipv4([10, 0, 7, from.0], [10, 0, 7, to.0]);
         ((BEGIN + second) * 1_000_000_000, frame.udp(from.1, to.1).payload(word.as_bytes()))
@@ -678,14 +680,21 @@ fn alerts_of_rules_are_added_up_by_rule() {
         says(3, server, (2, 4000), "answer"),
         says(31, (2, 4000), server, "question"),
     ];
-    let capture = put(folder.path(), "x.pcap", &pcap(1, &packets));
+    let capture = put(folder, "x.pcap", &pcap(1, &packets));
     let rule = |word: &str, sid: u32, rest: &str| {
         format!(
             "alert udp any any -> any any (msg:\"{word}\"; content:\"{word}\"; sid:{sid}; rev:4;{rest})\n"
         )
     };
     let rules = rule("question", 7, " classtype:misc-activity;") + &rule("answer", 8, " priority:1;");
-    let rules = put(folder.path(), "x.rules", rules.as_bytes());
+    let rules = put(folder, "x.rules", rules.as_bytes());
+    [capture, rules]
+}
+
+#[test]
+fn alerts_of_rules_are_added_up_by_rule() {
+    let folder = tempfile::tempdir().unwrap();
+    let [capture, rules] = questions(folder.path());
     let open = |arguments: &[&str]| {
         let port = port().to_string();
         let capture = ["open", text(&capture), "--interval", "30s", "--port", &port];
@@ -727,6 +736,79 @@ fn alerts_of_rules_are_added_up_by_rule() {
     server.get("/api/v1/alerts?filter=nonsense").is(400);
     let none = open(&[]).json("/api/v1/alerts");
     assert_eq!((shown(&none).len(), &none["looks"]), (0, &json!(false)), "{none}");
+}
+
+/// Alerts that a mute of their rule hides are stored, counted apart and listed on request, in the next run, too. The mute is counted,
+/// and ends when it is removed.
+#[test]
+fn muted_alerts_of_rules_are_left_out_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let [capture, rules] = questions(folder.path());
+    let store = folder.path().join("store");
+    let store = text(&store);
+    let run =
+        || weir([text(&capture), "-q", "-S", text(&rules), "-o", store, "--log", "store,fast"]).exits(0);
+    run();
+    let serve = || Server::start(program().args(["serve", "--store", store, "--port", &port().to_string()]));
+    let post = |server: &Server, path: &str, scope: &Value| {
+        let headers = [("Content-Type", "application/json")];
+        let body = json!({"scope": scope, "reason": "ours"}).to_string();
+        server.request("POST", &format!("/api/v1/{path}"), &headers, &body)
+    };
+    // Rules with their alerts, and the number of muted ones.
+    let shown = |server: &Server, query: &str| {
+        let answer = server.json(&format!("/api/v1/alerts{query}"));
+        let of = |row: &Value| ["sid", "alerts"].map(|name| row[name].as_u64().unwrap());
+        let rows = array(&answer, "rows").iter().map(of).collect::<Vec<_>>();
+        (rows, answer["muted"].as_u64().unwrap())
+    };
+    let records = |server: &Server, query: &str| {
+        server.json(&format!("/api/v1/records/alert{query}"))["matched"].as_u64().unwrap()
+    };
+    let server = serve();
+    assert_eq!(shown(&server, ""), (vec![[8, 1], [7, 3]], 0));
+    // Two of the three questions are of one host. A mute of a net, without the rule, is of events.
+    let scope = json!({"rule": "1:7", "source": "10.0.7.2", "target": "10.0.7.0/24", "port": "udp/5000"});
+    let preview = post(&server, "mutes/preview", &scope).is(200).json();
+    assert_eq!(
+        [&preview["count"], &preview["of"], &preview["partial"]],
+        [&json!(2), &json!(3), &Value::Null]
+    );
+    post(&server, "mutes", &json!({"source": "10.0.7.0/24"})).is(200);
+    assert_eq!(shown(&server, "").1, 0);
+    let added = post(&server, "mutes", &scope).is(200).json();
+    assert!(added["scope"]["rule"] == "1:7" && !added["who"].as_str().unwrap().is_empty(), "{added}");
+    // The answer is sent by the server of the flow.
+    post(&server, "mutes", &json!({"rule": "1:8", "source": "10.0.7.9", "port": "udp/5000"})).is(200);
+    for wrong in [json!({"rule": "7"}), json!({"rule": 7}), json!({"rule": "1:7", "kinds": ["port_scan"]})] {
+        post(&server, "mutes", &wrong).is(400);
+    }
+    drop(server);
+
+    // In another process, with the alerts of another run.
+    run();
+    let server = serve();
+    assert_eq!((shown(&server, ""), shown(&server, "?muted=no")), ((vec![[7, 1]], 3), (vec![[7, 1]], 3)));
+    assert_eq!(shown(&server, "?muted=yes"), (vec![[8, 1], [7, 2]], 3));
+    let first = format!("?from={BEGIN}&to={}", BEGIN + 3);
+    assert_eq!(shown(&server, &first), (vec![[7, 1]], 1));
+    assert_eq!(shown(&server, "?filter=alert.sid=7"), (vec![[7, 1]], 2));
+    assert_eq!(["", "?muted=no", "?muted=yes"].map(|query| records(&server, query)), [4, 1, 3]);
+    for wrong in
+        ["/api/v1/alerts?muted=perhaps", "/api/v1/records/alert?muted=x", "/api/v1/records/dns?muted=no"]
+    {
+        server.get(wrong).is(400);
+    }
+    let preview = post(&server, "mutes/preview", &json!({"rule": "1:7"})).is(200).json();
+    assert_eq!([&preview["count"], &preview["of"]], [&json!(1), &json!(1)], "{preview}");
+    let mutes = server.json("/api/v1/mutes");
+    let hits: Vec<_> = array(&mutes, "mutes").iter().map(|mute| mute["hits"].as_u64().unwrap()).collect();
+    assert_eq!((hits, &mutes["partial"]), (vec![0, 2, 1], &Value::Null), "{mutes}");
+    // A log has every alert.
+    let log = fs::read_to_string(Path::new(store).join("fast.log")).unwrap();
+    assert_eq!(log.lines().filter(|line| line.contains("[1:7:4]")).count(), 3, "{log}");
+    server.request("DELETE", "/api/v1/mutes/2", &[], "").is(200);
+    assert_eq!(shown(&server, ""), (vec![[7, 3]], 1));
 }
 
 /// Hosts that try ports 22 and 445, and one that tries port 80: new in the first run, and known in the second.

@@ -932,21 +932,21 @@ export type Mode = 'live' | 'file' | 'store';
 export interface MuteDraft {
   /** Why: at most 200 characters in one line. */
   reason?: string;
-  /** Which events it hides. */
+  /** Which events, or which alerts of a rule, it hides. */
   scope: MuteScope;
   /** The time at which it ends, in seconds since the epoch, at most 366 days from now; without one it does not end. */
   until?: number | null;
 }
 
-/** The events that a mute would have hidden. */
+/** The events, or the alerts of a rule, that a mute would have hidden. */
 export interface MutePreview {
   /** Their number. */
   count: number;
-  /** The latest of them. */
+  /** The latest of the events. */
   first: Event[];
-  /** Number of all events of that time that no mute hides. */
+  /** Number of all events, or of all alerts of the rule, of that time that no mute hides. */
   of: number;
-  /** What the answer leaves out, and why. */
+  /** What the answer leaves out, and why: the numbers are then lower bounds. */
   partial: string | null;
   /** Start of that time: seven days before the latest data. */
   since: number;
@@ -956,13 +956,13 @@ export interface MutePreview {
 export interface MuteRow {
   /** Whether it has ended. */
   ended: boolean;
-  /** Number of stored events that it hides. */
+  /** Number of stored events that it hides; of a rule, number of alerts in the seven days before the latest data. */
   hits: number;
   /** Its number, which is used once. */
   number: number;
   /** Why. */
   reason: string;
-  /** Which events it hides. */
+  /** Which events, or which alerts of a rule, it hides. */
   scope: MuteScope;
   /** The time at which it ends; `null` if it does not. */
   until: number | null;
@@ -972,15 +972,17 @@ export interface MuteRow {
   who: string;
 }
 
-/** Which events a mute hides, as text. An event must meet every condition that is there. */
+/** Which events, or which alerts of a rule, a mute hides, as text. They must meet every condition that is there. */
 export interface MuteScope {
   /** Names of events, such as `port_scan`; all if there are none. */
   kinds?: string[];
-  /** The port that it acts on, with its protocol, as `tcp/445`. */
+  /** The port that it acts on, with its protocol, as `tcp/445`; of an alert, that of the server. */
   port?: string | null;
-  /** An address or a net of the acting host. */
+  /** The rule whose alerts are hidden, in place of events: its group and number, as `1:2013028`. */
+  rule?: string | null;
+  /** An address or a net of the acting host; of an alert, of the sender of the packet in which the rule matched. */
   source?: string | null;
-  /** An address or a net of the host that it acts on. */
+  /** An address or a net of the host that it acts on; of an alert, of the receiver of this packet. */
   target?: string | null;
 }
 
@@ -988,6 +990,8 @@ export interface MuteScope {
 export interface Mutes {
   /** In the order of their numbers. */
   mutes: MuteRow[];
+  /** Why numbers of hidden alerts are lower bounds; `null` if they are exact. */
+  partial: string | null;
 }
 
 /** A top list and the expression that restricts it. */
@@ -1180,6 +1184,11 @@ export interface RuleAlerts {
   basis: Basis;
   /** Whether rules look at flows in the run. */
   looks: boolean;
+  /**
+   * Number of matching alerts that a mute hides. They are in no row, unless they are asked for in place of the
+   * others.
+   */
+  muted: number;
   /** What the answer leaves out, and why. */
   partial: string | null;
   /** The most severe first, and among those of one severity the one with the most alerts. */

@@ -7,6 +7,7 @@
 use super::partition::Part;
 use crate::body::{self, Leaf};
 use crate::fields::{FlowField, FlowSource};
+use crate::muted_alerts::TIME;
 use crate::{StoreError, TimeRange};
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::{Value as Sql, ValueRef};
@@ -173,7 +174,8 @@ impl Writer<'_> {
     }
 
     fn push(&mut self, test: &FlowTest) -> Result<(), StoreError> {
-        let is_field = |test: &FlowTest| matches!(test, FlowTest::Field(_));
+        let is_field =
+            |test: &FlowTest| matches!(test, FlowTest::Field(test) if test.field.name != TIME.name);
         let is_key = |test: &FlowTest| !matches!(test, FlowTest::Field(_) | FlowTest::Row(..));
         // A chain without operands is a constant, and is written as one.
         let is_empty = matches!(test, FlowTest::All(tests) | FlowTest::Any(tests) if tests.is_empty());
@@ -229,8 +231,12 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A field of a flow.
+    /// A field of a flow, or the time of a record: other fields of records are decided on their body.
     fn field(&mut self, test: &FieldTest) {
+        if self.table != FLOW {
+            self.function(Function::Value(test.clone()), "time");
+            return;
+        }
         match FlowField::find(test.field.name).map(|field| field.source) {
             Some(FlowSource::Column(text)) => self.function(Function::Value(test.clone()), text),
             Some(FlowSource::Words(text)) => self.function(Function::Words(test.clone()), text),

@@ -63,11 +63,12 @@ impl SqliteStore {
             let body = row.get_ref(6)?.as_str().map_err(rusqlite::Error::from)?;
             if text.is_empty() || body.to_ascii_lowercase().contains(&text) {
                 let number = |at: usize| row.get::<_, i64>(at).map(|number| number as u64);
-                each(&StoredRecord { uid: number(0)?, time: number(1)?, ends: ends(row, 2)?, body });
+                let (uid, time, ip_proto) = (number(0)?, number(1)?, row.get(7)?);
+                each(&StoredRecord { uid, time, ip_proto, ends: ends(row, 2)?, body });
             }
             Ok(())
         };
-        let columns = "SELECT uid, time, src, sport, dst, dport, body FROM records";
+        let columns = "SELECT uid, time, src, sport, dst, dport, body, proto FROM records";
         self.each_row(columns, table, test, span, of)
     }
 

@@ -1,7 +1,7 @@
 //! Alerts of rules, by the rule that matched.
 
 use super::Ask;
-use super::asked::{count, record_test, span};
+use super::asked::{count, is_muted, record_test, span};
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
 use crate::serve::rights::Client;
@@ -11,6 +11,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use weir_api::web::RuleAlerts;
 use weir_store::alerts::{MAX_RULES, by_rule};
+use weir_store::muted_alerts::MutedAlerts;
 
 /// Rules of an answer, unless a client asks for another number.
 const ROWS: usize = 100;
@@ -28,10 +29,12 @@ pub struct AlertsAsked {
     limit: Option<usize>,
     /// An expression over records: pcap-filter(7) over properties of the alert's flow, with tests of fields, as `alert.severity = 1`.
     filter: Option<String>,
+    /// `yes`: the alerts that a mute hides, in place of the others.
+    muted: Option<String>,
 }
 
 /// Alerts of rules in a time range, added up by rule: the number of alerts, the first and the last, and the number of their hosts.
-/// `/api/v1/records/alert` has each alert by itself.
+/// Those that a mute hides now are counted, and listed on request. `/api/v1/records/alert` has each alert by itself.
 #[utoipa::path(get, path = "/api/v1/alerts", params(AlertsAsked),
     responses((status = 200, body = RuleAlerts), (status = 400, body = Failure)))]
 pub async fn alerts(
@@ -45,6 +48,12 @@ pub async fn alerts(
     let looks = app.hub.described().is_some_and(|plan| {
         plan.subscriptions.iter().any(|subscription| subscription.functions.iter().any(|name| name == RULES))
     });
-    let answer = app.ask_over(span, move |store, span| by_rule(store, &test, span, limit)).await?;
+    let is_muted = is_muted(asked.muted.as_deref())?;
+    let marks = app.marks.clone();
+    let ask = app.ask_over(span, move |store, span| {
+        let mutes = marks.as_ref().map(|marks| marks.mutes()).transpose()?.unwrap_or_default();
+        by_rule(store, &test, span, limit, &MutedAlerts::of(&mutes)?, is_muted)
+    });
+    let answer = ask.await?;
     Ok(Json(RuleAlerts { looks, ..answer }))
 }

@@ -1,7 +1,7 @@
 //! Flows and records.
 
 use super::Ask;
-use super::asked::{asking, count, flow_test, record_test, span};
+use super::asked::{asking, count, flow_test, is_muted, record_test, span};
 use crate::serve::app::Shared;
 use crate::serve::failure::Failure;
 use crate::serve::rights::{Client, Right};
@@ -13,14 +13,15 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use utoipa::IntoParams;
 use weir_api::web::{FieldInfo, FlowDetail, Flows, Protocols, Records, TableInfo};
-use weir_filter::FLOW;
 use weir_filter::fields::{self as registry, find};
+use weir_filter::{FLOW, FlowTest};
 use weir_proto::{Kind, PROTOCOLS, SHARED_TABLES, Table};
-use weir_store::basis;
 use weir_store::fields::{Lists, StoreFields, is_payload, tables};
 use weir_store::moment::Moments;
+use weir_store::muted_alerts::MutedAlerts;
 use weir_store::payload::Withheld;
 use weir_store::{FlowOrder, FlowsWanted, RecordOrder, RecordsWanted};
+use weir_store::{basis, muted_alerts};
 
 /// Maximum rows of one answer.
 const MAX_ROWS: usize = 100_000;
@@ -206,6 +207,8 @@ pub struct RecordsAsked {
     /// Sort key: `time`, `client`, `server` or a field of the table; a `-` in front sorts in descending order (`-time`). Texts
     /// are sorted by their first 128 bytes, and records without a value come last.
     sort: Option<String>,
+    /// Of the table `alert`, `yes`: only those that a mute hides now; `no`: only the others. Without it, both.
+    muted: Option<String>,
 }
 
 /// Records of a table.
@@ -225,9 +228,14 @@ pub async fn records(
     let payload = client.rights.has(Right::Packets);
     let form = Form::of(query.as_deref(), "records", columns(&table, payload))?;
     let (order, descending) = record_order(&table, asked.sort.as_deref().unwrap_or("-time"), payload)?;
+    let test = record_test(&app, &client, asked.filter.as_deref()).await?;
+    let test = match asked.muted {
+        Some(word) => by_mutes(&app, &table, test, is_muted(Some(&word))?).await?,
+        None => test,
+    };
     let wanted = RecordsWanted {
         table,
-        test: record_test(&app, &client, asked.filter.as_deref()).await?,
+        test,
         text: asked.text.unwrap_or_default(),
         payload,
         span: span(asked.from, asked.to)?,
@@ -243,6 +251,16 @@ pub async fn records(
         })
     })
     .await
+}
+
+/// A test of the alerts that a mute hides, or of the others.
+async fn by_mutes(app: &Shared, table: &str, test: FlowTest, is_muted: bool) -> Result<FlowTest, Failure> {
+    if table != muted_alerts::TABLE {
+        return Err(Failure::question("invalid muted", "only records of the table `alert` are muted"));
+    }
+    let marks = app.marks.clone();
+    let read = move || Ok(marks.map(|marks| marks.mutes()).transpose()?.unwrap_or_default());
+    Ok(MutedAlerts::of(&app.wait(read).await?)?.narrow(test, is_muted))
 }
 
 /// The columns of a table of records: what every record has, and the fields that the client may see.

@@ -1,4 +1,4 @@
-//! Mutes and acknowledgements: what people say about events.
+//! Mutes and acknowledgements: what people say about events and about alerts of rules.
 
 use super::Ask;
 use super::asked::{count, is_muted, span};
@@ -19,11 +19,12 @@ use tokio::time::timeout;
 use utoipa::{IntoParams, ToSchema};
 use weir_api::mute::{MAX_TIME, check_text};
 use weir_api::web::{Acknowledgement, Event, Events, Mode};
-use weir_api::{Facts, Mute, MuteScope, Scope};
+use weir_api::{Facts, Mute, MuteScope, RuleId, Scope};
 use weir_store::marks::MAX_MUTES;
-use weir_store::{Marks, TimeRange};
+use weir_store::muted_alerts::{self, MutedAlerts};
+use weir_store::{Marks, Store, StoreError, TimeRange};
 
-/// Time that a preview looks back, in nanoseconds.
+/// Time that a preview looks back, and in which alerts that a mute hides are counted, in nanoseconds.
 const PREVIEW: u64 = 7 * 86_400_000_000_000;
 /// Maximum number of events that are compared, or searched for one to acknowledge.
 const MAX_COMPARED: usize = 10_000;
@@ -41,7 +42,7 @@ const EXAMPLE: &str = "`{\"scope\": {\"kinds\": [\"port_scan\"], \"source\": \"1
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MuteDraft {
-    /// Which events it hides.
+    /// Which events, or which alerts of a rule, it hides.
     scope: MuteScope,
     /// The time at which it ends, in seconds since the epoch, at most 366 days from now; without one it does not end.
     #[serde(default)]
@@ -56,7 +57,7 @@ pub struct MuteDraft {
 pub struct MuteRow {
     /// Its number, which is used once.
     number: u64,
-    /// Which events it hides.
+    /// Which events, or which alerts of a rule, it hides.
     scope: MuteScope,
     /// The time at which it ends; `null` if it does not.
     #[schema(required = true)]
@@ -69,7 +70,7 @@ pub struct MuteRow {
     who: String,
     /// When it was made.
     when: f64,
-    /// Number of stored events that it hides.
+    /// Number of stored events that it hides; of a rule, number of alerts in the seven days before the latest data.
     hits: u64,
 }
 
@@ -78,20 +79,23 @@ pub struct MuteRow {
 pub struct Mutes {
     /// In the order of their numbers.
     mutes: Vec<MuteRow>,
+    /// Why numbers of hidden alerts are lower bounds; `null` if they are exact.
+    #[schema(required = true)]
+    partial: Option<String>,
 }
 
-/// The events that a mute would have hidden.
+/// The events, or the alerts of a rule, that a mute would have hidden.
 #[derive(Serialize, ToSchema)]
 pub struct MutePreview {
     /// Their number.
     count: u64,
-    /// Number of all events of that time that no mute hides.
+    /// Number of all events, or of all alerts of the rule, of that time that no mute hides.
     of: u64,
     /// Start of that time: seven days before the latest data.
     since: f64,
-    /// The latest of them.
+    /// The latest of the events.
     first: Vec<Event>,
-    /// What the answer leaves out, and why.
+    /// What the answer leaves out, and why: the numbers are then lower bounds.
     #[schema(required = true)]
     partial: Option<String>,
 }
@@ -176,26 +180,59 @@ fn row(mute: &Mute, hidden: &HashMap<u64, u64>, now: u64) -> MuteRow {
 
 /// A mute in words, for the list of events.
 fn words(mute: &Mute) -> String {
-    let MuteScope { kinds, source, target, port } = MuteScope::from(&mute.scope);
-    let kinds = if kinds.is_empty() { "every kind".to_owned() } else { kinds.join(", ") };
+    let MuteScope { kinds, rule, source, target, port } = MuteScope::from(&mute.scope);
+    let subject = match rule {
+        Some(rule) => format!("rule {rule}"),
+        None if kinds.is_empty() => "every kind".to_owned(),
+        None => kinds.join(", "),
+    };
     let part = |name: &str, text: Option<String>| text.map(|text| format!(" {name} {text}"));
     let parts = [part("of", source), part("to", target), part("at", port)];
     let reason = if mute.reason.is_empty() { String::new() } else { format!(": {}", mute.reason) };
-    format!("mute {} of {kinds}{}{reason}", mute.number, parts.into_iter().flatten().collect::<String>())
+    format!("mute {} of {subject}{}{reason}", mute.number, parts.into_iter().flatten().collect::<String>())
 }
 
-/// The mutes, with who made them and how many events each hides.
+/// Number of events, and of alerts of rules since a time, that each mute hides, and why it is a lower bound if it is one.
+fn hidden(
+    store: &dyn Store,
+    mutes: &[Mute],
+    since: u64,
+) -> Result<(HashMap<u64, u64>, Option<String>), StoreError> {
+    let mut by_mute = store.hidden()?;
+    let alerts = MutedAlerts::of(mutes)?.hidden(store, TimeRange { from: Some(since), to: None })?;
+    by_mute.extend(alerts.by_mute);
+    Ok((by_mute, alerts.partial))
+}
+
+/// The time from which a preview counts, in nanoseconds since the epoch.
+async fn since(app: &Shared) -> Result<u64, Failure> {
+    let latest = match app.hub.about.mode {
+        Mode::Live => clock(),
+        Mode::File | Mode::Store => {
+            app.ask(|store| store.extent()).await?.map_or_else(clock, |(_, last)| last)
+        }
+    };
+    Ok(latest.saturating_sub(PREVIEW))
+}
+
+/// The mutes, with who made them and how many events or alerts each hides.
 #[utoipa::path(get, path = "/api/v1/mutes",
     responses((status = 200, body = Mutes), (status = 404, description = "The run has no store", body = Failure)))]
 pub async fn mutes(State(app): State<Shared>) -> Result<Json<Mutes>, Failure> {
     let marks = marks(&app)?;
     let now = clock();
-    let ask = app.ask(move |store| Ok::<_, Failure>((marks.mutes()?, store.hidden()?)));
-    let (mutes, hidden) = ask.await?;
-    Ok(Json(Mutes { mutes: mutes.iter().map(|mute| row(mute, &hidden, now)).collect() }))
+    let since = since(&app).await?;
+    let ask = app.ask(move |store| {
+        let mutes = marks.mutes()?;
+        let (hidden, partial) = hidden(store, &mutes, since)?;
+        Ok::<_, Failure>((mutes, hidden, partial))
+    });
+    let (mutes, hidden, partial) = ask.await?;
+    Ok(Json(Mutes { mutes: mutes.iter().map(|mute| row(mute, &hidden, now)).collect(), partial }))
 }
 
-/// Hides events from now on; needs the right `write`. They are still stored and counted. At most 1,000 mutes are kept.
+/// Hides events from now on, or alerts of a rule; needs the right `write`. They are still stored and counted. At most 1,000 mutes are
+/// kept.
 #[utoipa::path(post, path = "/api/v1/mutes", request_body = MuteDraft,
     responses((status = 200, body = MuteRow), (status = 400, body = Failure), (status = 403, body = Failure),
         (status = 404, description = "The run has no store", body = Failure),
@@ -224,7 +261,7 @@ pub async fn mute(
     Ok(Json(row(&mute, &HashMap::new(), made)))
 }
 
-/// Removes a mute; needs the right `write`. Events that it has hidden stay hidden.
+/// Removes a mute; needs the right `write`. Events that it has hidden stay hidden; alerts of a rule are shown again.
 #[utoipa::path(delete, path = "/api/v1/mutes/{number}",
     params(("number" = u64, Path, description = "The number of the mute")),
     responses((status = 200, body = MuteRow), (status = 403, body = Failure), (status = 404, body = Failure),
@@ -237,14 +274,18 @@ pub async fn unmute(
     let marks = marks(&app)?;
     let unknown = || Failure::unknown("no such mute");
     let number: u64 = number.parse().map_err(|_| unknown())?;
-    let ask = app.ask(move |store| Ok::<_, Failure>((marks.unmute(number)?, store.hidden()?)));
-    let (mute, hidden) = ask.await?;
-    let mute = mute.ok_or_else(unknown)?;
+    let since = since(&app).await?;
+    let ask = app.ask(move |store| {
+        let Some(mute) = marks.unmute(number)? else { return Ok(None) };
+        let (hidden, _) = hidden(store, std::slice::from_ref(&mute), since)?;
+        Ok::<_, Failure>(Some((mute, hidden)))
+    });
+    let (mute, hidden) = ask.await?.ok_or_else(unknown)?;
     app.hub.note("mute", format!("{} removed {}", client.name, words(&mute)));
     Ok(Json(row(&mute, &hidden, clock())))
 }
 
-/// The events of the last seven days that a mute would have hidden.
+/// The events, or the alerts of a rule, of the last seven days that a mute would have hidden.
 #[utoipa::path(post, path = "/api/v1/mutes/preview", request_body = MuteDraft,
     responses((status = 200, body = MutePreview), (status = 400, body = Failure),
         (status = 404, description = "The run has no store", body = Failure), (status = 503, body = Failure)))]
@@ -255,16 +296,35 @@ pub async fn preview_mute(
     let scope = draft.scope.read().map_err(wrong)?;
     check_text("reason", &draft.reason).map_err(wrong)?;
     ending(draft.until, clock())?;
-    let latest = match app.hub.about.mode {
-        Mode::Live => clock(),
-        Mode::File | Mode::Store => {
-            app.ask(|store| store.extent()).await?.map_or_else(clock, |(_, last)| last)
-        }
-    };
-    let since = latest.saturating_sub(PREVIEW);
+    let since = since(&app).await?;
     let of_week = TimeRange { from: Some(since), to: None };
+    if let Some(rule) = scope.rule {
+        return Ok(Json(previewed_alerts(&app, scope, rule, of_week).await?));
+    }
     let found = gathered(&app, of_week, MAX_COMPARED, false).await?;
     Ok(Json(previewed(&scope, found, since)))
+}
+
+/// The alerts of a rule that a mute would have hidden, without those that other mutes hide.
+async fn previewed_alerts(
+    app: &Shared,
+    scope: Scope,
+    rule: RuleId,
+    span: TimeRange,
+) -> Result<MutePreview, Failure> {
+    let marks = app.marks.clone();
+    let ask = app.ask(move |store| {
+        let mutes = marks.map(|marks| marks.mutes()).transpose()?.unwrap_or_default();
+        let mutes = MutedAlerts::of(&mutes)?;
+        let counted = |test| muted_alerts::count(store, &mutes.narrow(test, false), span);
+        Ok::<_, StoreError>((
+            counted(muted_alerts::of_scope(&scope)?)?,
+            counted(muted_alerts::of_rule(rule))?,
+        ))
+    });
+    let ((count, unread), (of, more_unread)) = ask.await?;
+    let since = seconds(span.from.unwrap_or(0));
+    Ok(MutePreview { count, of, since, first: Vec::new(), partial: unread.or(more_unread) })
 }
 
 fn previewed(scope: &Scope, found: Events, since: u64) -> MutePreview {
