@@ -9,7 +9,7 @@ use weir_detect::{
     Action, Anomaly, Detector, EventOf, FlowState, Judging, Match, MatchedIn, Moment, Onlooker, Program,
     Seen, Verdicts,
 };
-use weir_flow::{FlowPacket, Rows};
+use weir_flow::{FlowPacket, FlowVerdict, Rows};
 use weir_proto::{Alert, AlertPlace, AlertSide, AlertTunnel, AlertValue, Buffer, PROTOCOLS, Record, Value};
 use weir_wire::header::{Header, Ipv4, Ipv6};
 use weir_wire::stream::Chunk;
@@ -94,15 +94,35 @@ struct Watched {
     latest: [Latest; 2],
     /// The tunnels that carry their packets, by the first of them.
     tunnels: [Option<AlertTunnel>; 2],
+    /// Whether a rule has made an alert.
+    alerted: bool,
     /// Bytes of memory accounted to it.
     held: usize,
 }
 
 impl Watched {
+    fn judged(&self) -> Judged {
+        let verdict = self.state.verdict().and_then(|action| match action {
+            Action::Pass => Some(FlowVerdict::Pass),
+            Action::Drop => Some(FlowVerdict::Drop),
+            _ => None,
+        });
+        Judged { alerted: self.alerted, verdict }
+    }
+
     fn memory(&self) -> usize {
         let latest: usize = self.latest.iter().map(|latest| latest.0.capacity()).sum();
         size_of::<Self>() + self.state.memory() + latest
     }
+}
+
+/// What rules have made of a flow so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Judged {
+    /// See [`weir_flow::FlowRecord::alerted`].
+    pub alerted: bool,
+    /// See [`weir_flow::FlowRecord::verdict`].
+    pub verdict: Option<FlowVerdict>,
 }
 
 /// The latest bytes of a stream, with a text in place of each gap: at most twice [`Alert::PAYLOAD`], of which alerts have the last
@@ -420,18 +440,28 @@ impl Detection {
         }
     }
 
-    /// Forgets the flow of a row, which has ended.
-    pub fn forget(&mut self, row: u32) {
-        if let Some(watched) = self.flows.get_mut(row).and_then(Option::take) {
-            self.held = self.held.saturating_sub(watched.held);
-        }
+    /// What rules have made of the flow of a row so far.
+    pub fn judged(&self, row: u32) -> Judged {
+        let watched = self.flows.get(row).and_then(Option::as_deref);
+        watched.map(Watched::judged).unwrap_or_default()
+    }
+
+    /// Forgets the flow of a row, which has ended. Returns what rules have made of it.
+    pub fn forget(&mut self, row: u32) -> Judged {
+        let Some(watched) = self.flows.get_mut(row).and_then(Option::take) else { return Judged::default() };
+        self.held = self.held.saturating_sub(watched.held);
+        watched.judged()
     }
 
     /// Emits the alerts since it was called last.
     pub fn alerts(&mut self, place: &Place<'_>, mut emit: impl FnMut(Record<'_>)) {
         let program = Arc::clone(self.detector.program());
-        let watched = place.row.and_then(|row| self.flows.get(row)).and_then(Option::as_deref);
+        let mut watched = place.row.and_then(|row| self.flows.get_mut(row)).and_then(Option::as_deref_mut);
         for found in self.detector.take() {
+            if let Some(watched) = watched.as_deref_mut() {
+                watched.alerted = true;
+            }
+            let watched = watched.as_deref();
             if let Some(rule) = program.rules.get(found.rule as usize) {
                 let [initiator, responder] = watched.map(|watched| &watched.latest).unwrap_or(&NO_STREAM);
                 let is_of_stream = found.matched_in != MatchedIn::Packet && place.flow.key.proto == TCP;

@@ -1,6 +1,7 @@
 //! Routes the output of the flow table to functions and to sessions.
 
 use crate::chains::Functions;
+use crate::detection::Judged;
 use crate::sessions::{Found, Sessions};
 use crate::sink::{Emitted, Sink};
 use crate::tap::Tap;
@@ -227,9 +228,11 @@ impl<const READS: bool> FlowSink for Feeder<'_, READS> {
         if let (Some(sessions), mut tap) = self.tap() {
             sessions.carrier(record, &mut tap);
         }
-        let Found { services, is_unidentified, own_apps } = found;
-        let record =
-            if READS { &FlowRecord { services, is_unidentified, own_apps, ..*record } } else { record };
+        let Found { services, is_unidentified, own_apps, judged: Judged { alerted, verdict } } = found;
+        let record = match READS {
+            true => &FlowRecord { services, is_unidentified, own_apps, alerted, verdict, ..*record },
+            false => record,
+        };
         let functions = self.functions.flow_end(self.plan, record);
         self.sink.take(Emitted::Flow(record, functions));
         if let (Some(sessions), Some((row, is_over))) = (self.sessions.as_deref_mut(), self.leaving.take()) {

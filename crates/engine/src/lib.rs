@@ -109,7 +109,7 @@ pub use target::{
 pub use uncommon::Uncommon;
 pub use weir_flow::measure::{Burst, Exchange, Measure, Measured};
 pub use weir_flow::{
-    CommunityId, ConnState, Control, EndReason, FlowConfig, FlowIdentity, FlowRecord, FlowStats, History,
-    LATE, Side, Tally,
+    CommunityId, ConnState, Control, EndReason, FlowConfig, FlowIdentity, FlowRecord, FlowStats, FlowVerdict,
+    History, LATE, Side, Tally,
 };
 pub use worker::Worker;

@@ -6,7 +6,7 @@ use crate::anomalies::Anomalies;
 use crate::asked::Asked;
 use crate::decided::DecidedFlows;
 use crate::demand::Demand;
-use crate::detection::{Detection, Place};
+use crate::detection::{Detection, Judged, Place};
 use crate::held::{self, HeldPackets};
 use crate::odd_packets::OddPackets;
 use crate::odd_segments::OddSegments;
@@ -203,6 +203,8 @@ pub(crate) struct Found {
     pub is_unidentified: bool,
     /// Applications: see [`weir_flow::FlowRecord::own_apps`].
     pub own_apps: u32,
+    /// What rules have made of it.
+    pub judged: Judged,
 }
 
 impl Sessions {
@@ -392,7 +394,7 @@ impl Sessions {
 
     /// The protocols of the flow of a row, if there are rules.
     fn services(&self, row: u32) -> [u8; 4] {
-        if self.detection.is_some() { self.found(row).services } else { [0; 4] }
+        if self.detection.is_some() { self.parsed(row).services } else { [0; 4] }
     }
 
     /// What is odd about packets, and its way.
@@ -666,6 +668,12 @@ impl Sessions {
 
     /// The findings about the flow of a row so far.
     pub fn found(&self, row: u32) -> Found {
+        let judged = self.detection.as_ref().map(|detection| detection.judged(row)).unwrap_or_default();
+        Found { judged, ..self.parsed(row) }
+    }
+
+    /// What the parser of a row has found so far.
+    fn parsed(&self, row: u32) -> Found {
         self.entry(row).and_then(|entry| entry.session.as_ref()).map(found).unwrap_or_default()
     }
 
@@ -695,7 +703,7 @@ impl Sessions {
         self.odd_packets.end(row);
         // A flow without payload has no entry that ends.
         if let Some(detection) = &mut self.detection {
-            detection.forget(row);
+            found.judged = detection.forget(row);
         }
         if let Some(packets) = &mut self.unidentified_packets {
             packets.end(row, found.is_unidentified, &tap.plan.whole.unidentified, tap.sink);
@@ -804,7 +812,8 @@ fn found(session: &Session) -> Found {
         *place = protocol;
     }
     let [first, ..] = services;
-    Found { services, is_unidentified: first == 0 && session.is_unidentified(), own_apps: 0 }
+    let is_unidentified = first == 0 && session.is_unidentified();
+    Found { services, is_unidentified, ..Found::default() }
 }
 
 /// Passes chunks of flows to their sessions and to functions.

@@ -4,12 +4,13 @@ use crate::announced::Announcements;
 use crate::chains::Functions;
 use crate::checksum::ChecksumWatch;
 use crate::decided::DecidedFlows;
+use crate::detection::Judged;
 use crate::expressions::Finder;
 use crate::feeder::Feeder;
 use crate::function::block::{Block, each, first};
 use crate::meter::{Clock, Meter};
 use crate::plan::{ItemSource, Selection, Sum};
-use crate::sessions::Sessions;
+use crate::sessions::{Found, Sessions};
 use crate::sink::{Emitted, Sink};
 use crate::tap::Tap;
 use crate::uncommon::Uncommon;
@@ -472,8 +473,9 @@ impl Worker {
         let Some(table) = &mut self.flows else { return };
         let sessions = self.sessions.as_ref();
         table.open(since, |row, record| {
-            let services = sessions.map_or(record.services, |sessions| sessions.found(row).services);
-            sink.take(Emitted::Open(&FlowRecord { services, ..*record }));
+            let Found { services, judged: Judged { alerted, verdict }, .. } =
+                sessions.map(|sessions| sessions.found(row)).unwrap_or_default();
+            sink.take(Emitted::Open(&FlowRecord { services, alerted, verdict, ..*record }));
         });
     }
 

@@ -78,7 +78,9 @@ pub use flow_packet::FlowPacket;
 pub use history::History;
 pub use identity::FlowIdentity;
 pub use oddity::{OddSegment, Oddities};
-pub use record::{ConnState, Control, EndReason, FlowRecord, FlowSink, FlowStats, Side, Tally, TcpSummary};
+pub use record::{
+    ConnState, Control, EndReason, FlowRecord, FlowSink, FlowStats, FlowVerdict, Side, Tally, TcpSummary,
+};
 pub use rows::Rows;
 pub use servers::is_likely_server;
 pub use table::FlowTable;

@@ -40,6 +40,11 @@ pub struct FlowRecord {
     pub is_unidentified: bool,
     /// Applications that users describe by what a side of a flow says first: a bit for each, by its position in their list.
     pub own_apps: u32,
+    /// Whether a rule made an alert in the flow, after thresholds and suppressions. Each part of a flow that the active timeout cuts
+    /// has what its whole flow had until then.
+    pub alerted: bool,
+    /// What rules have decided about the rest of the flow; `None` if nothing.
+    pub verdict: Option<FlowVerdict>,
     /// VLAN identifiers of the first packet, outer and next; 0 when absent.
     pub vlan: [u16; 2],
     /// The tunnel that carried the first packet; [`Tunnel::None`] if none.
@@ -93,6 +98,8 @@ impl FlowRecord {
             services: [0; 4],
             is_unidentified: false,
             own_apps: 0,
+            alerted: false,
+            verdict: None,
         }
     }
 
@@ -228,6 +235,15 @@ impl ConnState {
             Self::Oth => "OTH",
         }
     }
+}
+
+/// What rules have decided about the rest of a flow. No packet is touched in either case.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FlowVerdict {
+    /// A rule with `drop` or `reject` is about the flow, and verdicts are carried out.
+    Drop,
+    /// A rule with `pass` is about the flow.
+    Pass,
 }
 
 /// The reason why a flow was recorded.

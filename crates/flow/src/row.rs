@@ -458,6 +458,8 @@ impl<'a> Row<'a> {
             services: [0; 4],
             is_unidentified: false,
             own_apps: 0,
+            alerted: false,
+            verdict: None,
         }
     }
 

@@ -259,6 +259,8 @@ pub fn flow() -> FlowRecord {
         services: [0; 4],
         is_unidentified: false,
         own_apps: 0,
+        alerted: false,
+        verdict: None,
     };
     flow.tcp.as_mut().unwrap().stream_bytes = [136, 5007];
     flow

@@ -474,6 +474,70 @@ fn a_configuration_of_suricata_is_read() {
     assert!(ran.code == Some(2) && ran.stderr.contains("missing.yaml: "), "{:?} {}", ran.code, ran.stderr);
 }
 
+/// The flows of a log in order, by the port of their initiator: whether they are alerted, and their action.
+fn judged_flows(log: &str) -> Vec<(u64, bool, String)> {
+    let flows = objects(log).into_iter().filter(|event| event["event_type"] == "flow");
+    let judged = flows.map(|event| {
+        let of = &event["flow"];
+        let action = of.get("action").map_or("", |action| action.as_str().unwrap());
+        (event["src_port"].as_u64().unwrap(), of["alerted"].as_bool().unwrap(), action.to_owned())
+    });
+    let mut judged: Vec<_> = judged.collect();
+    judged.sort();
+    judged
+}
+
+#[test]
+fn flows_say_whether_they_had_an_alert_however_many_workers_read() {
+    let rules = [
+        "alert udp any any -> any any (content:\"loud\"; sid:1;)",
+        "alert udp any any -> any any (content:\"kept back\"; sid:2;)",
+        "alert udp any any -> any any (content:\"silent\"; noalert; sid:3;)",
+        "alert udp any any -> any any (content:\"once\"; threshold: type limit, track by_rule, count 1, seconds 600; sid:4;)",
+        "pass udp any 1006 -> any any (sid:5;)",
+        "drop udp any 1007 -> any any (sid:6;)",
+    ]
+    .join("\n");
+    let folder = desk(&rules);
+    put(folder.path(), "threshold.config", b"suppress gen_id 1, sig_id 2\n");
+    let words = ["loud", "quiet", "kept back", "silent", "once", "once", "loud", "loud"];
+    let frames: Vec<(u64, Vec<u8>)> = (0..2 * words.len())
+        .map(|at| {
+            let (word, port) = (words[at % words.len()], 1_000 + (at % words.len()) as u16);
+            let frame = weir_wire::build::ethernet().ipv4([10, 0, 0, 1 + port as u8], [10, 0, 1, 2]);
+            (
+                1_600_000_000_000_000_000 + at as u64 * 1_000_000,
+                frame.udp(port, 5_000).payload(word.as_bytes()),
+            )
+        })
+        .collect();
+    put(folder.path(), "x.pcap", &pcap(1, &frames));
+    let run = |workers: &str, more: &[&str]| {
+        let given = ["x.pcap", "-S", "local.rules", "-n", "-o", "out", "--log", "eve", "--workers", workers];
+        let ran = weir(folder.path(), &[&given, more].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let log = std::fs::read_to_string(folder.path().join("out/eve.json")).unwrap();
+        std::fs::remove_dir_all(folder.path().join("out")).unwrap();
+        judged_flows(&log)
+    };
+    let of = |actions: [&str; 2]| -> Vec<(u64, bool, String)> {
+        // The second flow with `once` is beyond the threshold, and what passes makes no alert.
+        let alerted = [true, false, false, false, true, false, false, true];
+        let [passes, drops] = actions;
+        let actions = ["", "", "", "", "", "", passes, drops];
+        let judged = alerted.into_iter().zip(actions);
+        (1_000..).zip(judged).map(|(port, (alerted, action))| (port, alerted, action.to_owned())).collect()
+    };
+    let with_thresholds = ["--threshold-config", "threshold.config"];
+    for workers in ["1", "3"] {
+        assert_eq!(run(workers, &with_thresholds), of(["pass", ""]), "{workers} workers");
+        let inline = [&with_thresholds[..], &["--simulate-ips"]].concat();
+        assert_eq!(run(workers, &inline), of(["pass", "drop"]), "{workers} workers");
+    }
+    // What is not suppressed is an alert.
+    assert!(run("1", &[])[2].1);
+}
+
 /// Datagrams between 40 hosts, one each 10 ms, whose sender, receiver and word follow from a fixed sequence of numbers; and how many
 /// hosts send the word that rules ask for.
 fn many_hosts() -> (Vec<u8>, usize) {

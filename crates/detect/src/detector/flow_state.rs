@@ -1,6 +1,7 @@
 //! What is kept of a flow while rules look at it.
 
 use super::renumbering::Renumbering;
+use crate::header::Action;
 use crate::judging::{Judging, Midstream};
 use crate::state::{BitAction, Comparison, FlowInt, IntAction, IntValue};
 use std::ops::Range;
@@ -143,6 +144,13 @@ impl FlowState {
     /// Whether nothing more of the flow is looked at. What is dropped is looked at until the end of its packet.
     pub(super) fn is_over(&self, packet: Option<u32>) -> bool {
         self.is_passed || self.dropped.is_some_and(|at| at.is_none() || at != packet)
+    }
+
+    /// The action that rules have decided on for the rest of the flow: [`Action::Drop`] or [`Action::Pass`]. What drops the flow first
+    /// stays, as in Suricata.
+    pub fn verdict(&self) -> Option<Action> {
+        let passes = || self.is_passed.then_some(Action::Pass);
+        self.dropped.map(|_| Action::Drop).or_else(passes)
     }
 
     /// Whether one side alone has sent.

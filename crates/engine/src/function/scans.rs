@@ -247,6 +247,8 @@ pub(super) mod tests {
             services: [0; 4],
             is_unidentified: false,
             own_apps: 0,
+            alerted: false,
+            verdict: None,
         }
     }
 

@@ -184,3 +184,25 @@ alert tcp any any -> any any (pcre:\"/second needle/\"; sid:5;)\n";
         }
     }
 }
+
+#[test]
+fn a_flow_keeps_its_alerts_when_rules_change() {
+    let rule =
+        |word: &str, sid: u32| format!("alert udp any any -> any any (content:\"{word}\"; sid:{sid};)\n");
+    let (first, second) = (plan(&rule("first", 1)), plan(&rule("second", 2)));
+    let flow = |port: u16, words: &'static [(bool, &'static [u8])]| {
+        Flow { is_tcp: false, ports: (port, 7_000), turns: words }.frames(CARRIERS[0].1, &whole)
+    };
+    let before = [flow(50_000, &[(true, b"first")]), flow(50_001, &[(true, b"second")])].concat();
+    let after = [
+        flow(50_000, &[(true, b"x")]),
+        flow(50_002, &[(true, b"second")]),
+        flow(50_003, &[(true, b"first")]),
+    ];
+    for workers in [1, 3] {
+        let mut run = Run::new(&first, workers);
+        run.read(&before).change(&second).read(&after.concat());
+        assert_eq!(run.end().0, [(50_000, 1), (50_002, 2)]);
+        assert_eq!(run.alerted(), [50_000, 50_002], "{workers} workers");
+    }
+}

@@ -19,12 +19,18 @@ pub struct Frame {
     pub bytes: Vec<u8>,
 }
 
-/// Alerts in order: the port of the client of the flow, and the sid of the rule.
+/// Alerts in order: the port of the client of the flow, and the sid of the rule. The second list has the flows that ended with an alert,
+/// by that port.
 #[derive(Default)]
-pub struct Alerts(pub Vec<(u16, u64)>);
+pub struct Alerts(pub Vec<(u16, u64)>, pub Vec<u16>);
 
 impl Sink for Alerts {
     fn take(&mut self, emitted: Emitted<'_>) {
+        if let Emitted::Flow(flow, _) = emitted
+            && flow.alerted
+        {
+            self.1.push(flow.initiator().1.max(flow.responder().1));
+        }
         let Emitted::Record(flow, record, _) = emitted else { return };
         if let ("alert", Value::Uint(sid)) = (record.table.name, record.get("sid")) {
             let (one, other) = (flow.initiator().1, flow.responder().1);
@@ -99,6 +105,13 @@ impl Run {
             worker.change_plan(Arc::clone(plan), &mut self.found);
         }
         self
+    }
+
+    /// The flows that have ended with an alert, in order, by the ports of their clients.
+    pub fn alerted(&mut self) -> Vec<u16> {
+        let mut alerted = std::mem::take(&mut self.found.1);
+        alerted.sort_unstable();
+        alerted
     }
 
     /// Ends the run. Returns its alerts in order of flows and sids, and the counts of each worker.

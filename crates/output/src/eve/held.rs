@@ -92,13 +92,16 @@ fn add(connection: &mut FlowRecord, late: &FlowRecord) {
         mine.tcp_flags |= more.tcp_flags;
     }
     connection.last = connection.last.max(late.last);
+    // Suricata has one flow of both.
+    connection.alerted |= late.alerted;
+    connection.verdict = connection.verdict.or(late.verdict);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixtures;
-    use weir_engine::Side;
+    use weir_engine::{FlowVerdict, Side};
     use weir_wire::Time;
 
     const SECOND: u64 = 1_000_000_000;
@@ -136,10 +139,23 @@ mod tests {
         assert_eq!((whole.id, whole.last, whole.state), (1, Time(130 * SECOND), before.state));
         assert_eq!(whole.forward, before.forward);
         let reverse = (whole.reverse.packets, whole.reverse.frame_bytes, whole.reverse.tcp_flags);
+        assert!(!whole.alerted && whole.verdict.is_none());
         let earlier = before.reverse;
         assert_eq!(reverse, (earlier.packets + 2, earlier.frame_bytes + 120, earlier.tcp_flags | 4));
         assert_eq!(held.pop(), None);
         assert_eq!(held.take(&late(1, 131)), Some(late(1, 131)));
+    }
+
+    #[test]
+    fn rules_on_late_segments_are_those_of_their_connection() {
+        let mut held = Held::default();
+        let verdict = Some(FlowVerdict::Pass);
+        assert_eq!(held.take(&closed(1, 100)), None);
+        assert_eq!(held.take(&FlowRecord { alerted: true, verdict, ..late(1, 120) }), None);
+        let later = FlowRecord { verdict: Some(FlowVerdict::Drop), ..late(1, 130) };
+        assert_eq!(held.take(&later), None);
+        let whole = held.pop().unwrap();
+        assert_eq!((whole.alerted, whole.verdict), (true, verdict));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! eve.json: events in Suricata 8's format.
 //!
 //! The keys are those of its EVE JSON format (docs.suricata.io, "Eve JSON Format"). Facts that only a parser or a rule
-//! has (app_proto, alerted flows) are omitted or false. Every event is valid by Suricata's schema, which allows no other
+//! has (app_proto, alerted flows) are omitted or false where nothing is parsed or no rules are given. Every event is valid by Suricata's schema, which allows no other
 //! members than its own: what is only Weir's is in `metadata.flowvars` (`push_ours`).
 
 mod alert;
@@ -21,7 +21,7 @@ use records::Events;
 use serde::Serialize;
 use std::io;
 use weir_api::{Event, FlowCount, Interval, Ledger, Snapshot};
-use weir_engine::{ConnState, EndReason, FlowIdentity, FlowRecord};
+use weir_engine::{ConnState, EndReason, FlowIdentity, FlowRecord, FlowVerdict};
 use weir_proto::Record;
 
 pub(crate) static EVE: OutputSpec = OutputSpec {
@@ -172,7 +172,12 @@ fn push_flow(out: &mut Vec<u8>, flow: &FlowRecord, zone: &Zone, closed: &'static
             counts.number("age", flow.last.secs().saturating_sub(flow.first.secs()));
             counts.word("state", state(flow, answered));
             counts.word("reason", reason(flow.end, closed));
-            counts.flag("alerted", false);
+            counts.flag("alerted", flow.alerted);
+            match flow.verdict {
+                Some(FlowVerdict::Drop) => counts.word("action", "drop"),
+                Some(FlowVerdict::Pass) => counts.word("action", "pass"),
+                None => {}
+            }
         });
         event.ours("community_id", |out| out.extend_from_slice(&flow.community_id(0).text()));
         push_tcp(event, flow);
@@ -411,6 +416,22 @@ mod tests {
                 },
             })
         );
+    }
+
+    #[test]
+    fn a_flow_says_what_rules_have_made_of_it() {
+        for (alerted, verdict, action) in [
+            (false, None, None),
+            (true, None, None),
+            (true, Some(FlowVerdict::Drop), Some(json!("drop"))),
+            (false, Some(FlowVerdict::Pass), Some(json!("pass"))),
+        ] {
+            let event = event(&FlowRecord { alerted, verdict, ..fixtures::flow() });
+            assert_eq!(
+                (&event["flow"]["alerted"], event["flow"].get("action")),
+                (&json!(alerted), action.as_ref())
+            );
+        }
     }
 
     #[test]
