@@ -82,7 +82,8 @@ pub struct Judging {
     pub windows: [usize; 2],
     /// Bytes of a body of HTTP that are looked at, of the client and of the server.
     pub bodies: [usize; 2],
-    /// Maximum number of alerts of a packet; `None`: no limit.
+    /// Maximum number of alerts of a packet, of which the most important ones are kept; `None`: no limit. Who takes the matches of a
+    /// detector keeps it, by [`AlertsOfPacket`](crate::AlertsOfPacket).
     pub alerts_per_packet: Option<u16>,
 }
 

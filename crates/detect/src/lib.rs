@@ -28,6 +28,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod alerts_of_packet;
 mod asn1;
 mod buffer;
 mod builder;
@@ -63,6 +64,7 @@ mod value;
 mod verify;
 mod written;
 
+pub use alerts_of_packet::AlertsOfPacket;
 pub use buffer::{BUFFERS, Origin as BufferOrigin, RuleBuffer, Sides, buffer};
 pub use builder::MAX_TESTS;
 pub use condition::{

@@ -35,9 +35,14 @@ impl Anomalies<'_> {
         if let Some(detection) = &mut self.detection {
             let (allowances, stats, sink) = (&mut *self.allowances, &mut *self.stats, &mut *self.sink);
             detection.event(place, &record);
-            detection.alerts(place, |alert| {
+            let mut emit = |alert: Record<'_>| {
                 allowances.emit(place.flow, Record { packet: record.packet, ..alert }, stats, sink);
-            });
+            };
+            detection.alerts(place, &mut emit);
+            // Where no packet is read, no end of it follows.
+            if !detection.is_reading() {
+                detection.release(&mut emit);
+            }
         }
         if self.asked.demand.has(&ANOMALY) {
             self.allowances.emit(place.flow, record, self.stats, self.sink);

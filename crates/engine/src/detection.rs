@@ -2,12 +2,13 @@
 
 use crate::flow_fields::tunnel as tunnel_word;
 use crate::{FlowIdentity, RuleState};
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use weir_detect::{
-    Action, Anomaly, Detector, EventOf, FlowState, Judging, Match, MatchedIn, Moment, Onlooker, Program,
-    Seen, Verdicts,
+    Action, AlertsOfPacket, Anomaly, Detector, EventOf, FlowState, Judging, Match, MatchedIn, Moment,
+    Onlooker, Program, Seen, Verdicts,
 };
 use weir_flow::{FlowPacket, FlowVerdict, Rows};
 use weir_proto::{Alert, AlertPlace, AlertSide, AlertTunnel, AlertValue, Buffer, PROTOCOLS, Record, Value};
@@ -171,6 +172,46 @@ impl Shown {
     }
 }
 
+/// What was known of its flow when a rule matched. It goes on to change while the packet is read.
+struct Known<'a> {
+    time: Time,
+    /// What alerts have of the transaction: the side, the buffer and its value.
+    values: Vec<(Direction, &'static str, Cow<'a, [u8]>)>,
+    sides: [AlertSide; 2],
+    tunnel: Option<AlertTunnel>,
+    /// The latest bytes of the stream of TCP in which it matched; `None` if it matched in a packet.
+    stream: Option<Cow<'a, [u8]>>,
+}
+
+impl<'a> Known<'a> {
+    fn of(found: &Match, place: &Place<'_>, watched: Option<&'a Watched>) -> Self {
+        let state = watched.map(|watched| &watched.state).zip(found.transaction);
+        let values = state.into_iter().flat_map(|(state, number)| state.values(number));
+        let values = values.filter(|(_, buffer, _)| Alert::BUFFERS.contains(buffer));
+        let [initiator, responder] = watched.map(|watched| &watched.latest).unwrap_or(&NO_STREAM);
+        let is_of_stream = found.matched_in != MatchedIn::Packet && place.flow.key.proto == TCP;
+        let latest = || last(&of_side(found.direction, initiator, responder).0);
+        Self {
+            time: place.time,
+            values: values.map(|(side, buffer, value)| (side, buffer, value.into())).collect(),
+            sides: watched.map(|watched| watched.sides).unwrap_or_default(),
+            tunnel: watched.and_then(|watched| {
+                let [initiator, responder] = &watched.tunnels;
+                *of_side(found.direction, initiator, responder)
+            }),
+            stream: is_of_stream.then(|| latest().into()),
+        }
+    }
+
+    /// As it is now, whatever becomes of the flow.
+    fn kept(self) -> Known<'static> {
+        let owned = |bytes: Cow<'a, [u8]>| Cow::Owned(bytes.into_owned());
+        let values = self.values.into_iter().map(|(side, buffer, value)| (side, buffer, owned(value)));
+        let (values, stream) = (values.collect(), self.stream.map(owned));
+        Known { time: self.time, values, sides: self.sides, tunnel: self.tunnel, stream }
+    }
+}
+
 /// The detector of a worker, and what it knows of flows.
 pub(crate) struct Detection {
     detector: Detector,
@@ -180,6 +221,8 @@ pub(crate) struct Detection {
     /// Whether alerts of rules that drop or refuse say that these have blocked.
     blocks: bool,
     packet: Shown,
+    /// The alerts that wait for the end of their packet, if there is a limit of these.
+    waiting: Option<AlertsOfPacket<Known<'static>>>,
     /// Bytes of the flows.
     held: usize,
     /// Limit of these bytes.
@@ -256,6 +299,7 @@ impl Detection {
             with_payload: rules.with_payload,
             blocks: rules.blocks(),
             packet: Shown::default(),
+            waiting: rules.judging.alerts_per_packet.map(AlertsOfPacket::new),
             held: 0,
             limit,
             unseen: 0,
@@ -280,6 +324,7 @@ impl Detection {
         self.detector.watched_by(rules.onlooker.clone());
         self.with_payload = rules.with_payload;
         self.blocks = rules.blocks();
+        self.waiting = rules.judging.alerts_per_packet.map(AlertsOfPacket::new);
     }
 
     /// Whether streams are read beyond what their parsers want.
@@ -453,40 +498,62 @@ impl Detection {
         watched.judged()
     }
 
-    /// Emits the alerts since it was called last.
+    /// Whether a packet of a flow is read.
+    pub fn is_reading(&self) -> bool {
+        self.packet.is_there
+    }
+
+    /// Emits the alerts since it was called last. If the alerts of a packet have a limit, these wait for [`Self::release`].
     pub fn alerts(&mut self, place: &Place<'_>, mut emit: impl FnMut(Record<'_>)) {
-        let program = Arc::clone(self.detector.program());
-        let mut watched = place.row.and_then(|row| self.flows.get_mut(row)).and_then(Option::as_deref_mut);
-        for found in self.detector.take() {
-            if let Some(watched) = watched.as_deref_mut() {
-                watched.alerted = true;
-            }
-            let watched = watched.as_deref();
-            if let Some(rule) = program.rules.get(found.rule as usize) {
-                let [initiator, responder] = watched.map(|watched| &watched.latest).unwrap_or(&NO_STREAM);
-                let is_of_stream = found.matched_in != MatchedIn::Packet && place.flow.key.proto == TCP;
-                let with_packet = self.with_payload && self.packet.is_there;
-                let state = watched.map(|watched| &watched.state);
-                let known = state.zip(found.transaction).map(|(state, number)| known_of(state, number));
-                let alert = Alert {
-                    buffers: known.as_deref().unwrap_or_default(),
-                    at_end: !self.packet.is_there,
-                    sides: watched.map(|watched| watched.sides).unwrap_or_default(),
-                    tunnel: watched.and_then(|watched| {
-                        let [initiator, responder] = &watched.tunnels;
-                        *of_side(found.direction, initiator, responder)
-                    }),
-                    payload: match is_of_stream {
-                        true => last(&of_side(found.direction, initiator, responder).0),
-                        false if with_packet => self.packet.payload(),
-                        false => b"",
-                    },
-                    packet: with_packet.then_some((self.packet.link, &*self.packet.data)),
-                    ..rule_and_match(rule, &found, self.blocks)
-                };
-                emit(alert.record(place.time));
+        let all: Vec<Match> = self.detector.take().collect();
+        if all.is_empty() {
+            return;
+        }
+        let watched = place.row.and_then(|row| self.flows.get_mut(row)).and_then(Option::as_deref_mut);
+        if let Some(watched) = watched {
+            watched.alerted = true;
+        }
+        let watched = place.row.and_then(|row| self.flows.get(row)).and_then(Option::as_deref);
+        let known = |found: &Match| Known::of(found, place, watched);
+        match &mut self.waiting {
+            None => all.iter().for_each(|found| self.emit(found, &known(found), &mut emit)),
+            Some(waiting) => {
+                for found in all {
+                    if let Some(dropped) = waiting.add(found, || known(&found).kept()) {
+                        self.detector.keep_back(&dropped);
+                    }
+                }
             }
         }
+    }
+
+    /// Emits the alerts that have waited for the end of their packet, or of their flow.
+    pub fn release(&mut self, mut emit: impl FnMut(Record<'_>)) {
+        let Some(waiting) = &mut self.waiting else { return };
+        let all: Vec<_> = waiting.take().collect();
+        all.iter().for_each(|(found, known)| self.emit(found, known, &mut emit));
+    }
+
+    fn emit(&self, found: &Match, known: &Known<'_>, emit: &mut impl FnMut(Record<'_>)) {
+        let Some(rule) = self.detector.program().rules.get(found.rule as usize) else { return };
+        let with_packet = self.with_payload && self.packet.is_there;
+        let values = known.values.iter();
+        let values: Vec<_> =
+            values.map(|(side, buffer, value)| AlertValue { side: *side, buffer, value }).collect();
+        let alert = Alert {
+            buffers: &values,
+            at_end: !self.packet.is_there,
+            sides: known.sides,
+            tunnel: known.tunnel,
+            payload: match &known.stream {
+                Some(stream) => stream,
+                None if with_packet => self.packet.payload(),
+                None => b"",
+            },
+            packet: with_packet.then_some((self.packet.link, &*self.packet.data)),
+            ..rule_and_match(rule, found, self.blocks)
+        };
+        emit(alert.record(known.time));
     }
 
     /// Bytes of memory.
@@ -557,12 +624,6 @@ fn of_side<T>(sender: Direction, initiator: T, responder: T) -> T {
         Direction::Forward => initiator,
         Direction::Reverse => responder,
     }
-}
-
-/// What alerts have of a transaction.
-fn known_of(state: &FlowState, transaction: u64) -> Vec<AlertValue<'_>> {
-    let values = state.values(transaction).filter(|(_, buffer, _)| Alert::BUFFERS.contains(buffer));
-    values.map(|(side, buffer, value)| AlertValue { side, buffer, value }).collect()
 }
 
 /// What an alert has of its rule and of its match.

@@ -43,9 +43,12 @@ impl RecordEmitter<'_, '_> {
         self.with_rules(services, |detection, place| detection.chunk(place, chunk));
     }
 
-    /// Lets rules look at what is left of a flow that ends.
+    /// Lets rules look at what is left of a flow that ends, and emits the alerts that have waited for it.
     pub fn end_detection(&mut self, services: [u8; 4]) {
         self.with_rules(services, Detection::end);
+        let Some((detection, row)) = self.detection.take() else { return };
+        detection.release(|record| self.record(record));
+        self.detection = Some((detection, row));
     }
 
     /// Lets rules look at something of the flow, and emits their alerts.

@@ -414,9 +414,11 @@ impl Sessions {
         let Self { detection: Some(detection), allowances, stats, .. } = self else { return };
         look(detection, seen, services);
         let (place, number) = (Place::of(seen, services), seen.packet.number);
-        detection.alerts(&place, |record| {
+        let mut emit = |record: weir_proto::Record<'_>| {
             allowances.emit(&seen.flow, weir_proto::Record { packet: number, ..record }, stats, tap);
-        });
+        };
+        detection.alerts(&place, &mut emit);
+        detection.release(&mut emit);
         detection.is_read();
     }
 

@@ -538,6 +538,73 @@ fn flows_say_whether_they_had_an_alert_however_many_workers_read() {
     assert!(run("1", &[])[2].1);
 }
 
+#[test]
+fn a_packet_keeps_its_most_important_alerts_in_each_order_of_files() {
+    // Rules of messages match before those of packets, and each request is a transaction.
+    let files = [
+        "alert http any any -> any any (http.method; content:\"GET\"; priority:3; sid:1;)\n\
+         alert http any any -> any any (http.uri; content:\"/b\"; priority:2; sid:2;)\n",
+        "alert tcp any any -> any any (dsize:>0; priority:1; sid:3;)\n\
+         drop tcp any any -> any any (dsize:>1; priority:4; sid:4;)\n",
+        "alert http any any -> any any (http.uri; content:\"/a\"; priority:2; sid:5;)\n",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (name, rules) in ["a.rules", "b.rules", "c.rules"].into_iter().zip(files) {
+        put(folder.path(), name, rules.as_bytes());
+    }
+    let requests = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n";
+    let frames: Vec<(u64, Vec<u8>)> = (0..9)
+        .map(|number| {
+            let frame = weir_wire::build::ethernet().ipv4([10, 0, 0, 1 + number], [10, 0, 1, 2]);
+            let segment = frame.tcp(40_000 + u16::from(number), 80, weir_wire::build::flags::ACK);
+            (1_600_000_000_000_000_000 + u64::from(number) * 1_000_000, segment.payload(requests))
+        })
+        .collect();
+    put(folder.path(), "x.pcap", &pcap(1, &frames));
+    // The sids of each flow, with the transactions of the first rule.
+    let run = |files: [&str; 3], workers: &str, most: Option<&str>| {
+        let given = ["x.pcap", "-n", "-o", "out", "--log", "eve", "--workers", workers];
+        let limit = most.map(|most| format!("packet-alert-max={most}"));
+        let mut arguments = given.to_vec();
+        files.iter().for_each(|file| arguments.extend(["-S", file]));
+        if let Some(limit) = &limit {
+            arguments.extend(["--suricata-set", limit, "--suricata-set", "stream.midstream=true"]);
+        }
+        let ran = weir(folder.path(), &arguments);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let log = std::fs::read_to_string(folder.path().join("out/eve.json")).unwrap();
+        std::fs::remove_dir_all(folder.path().join("out")).unwrap();
+        let mut flows = std::collections::BTreeMap::<u64, Vec<(u64, Option<u64>)>>::new();
+        for event in objects(&log).into_iter().filter(|event| event["event_type"] == "alert") {
+            let sid = event["alert"]["signature_id"].as_u64().unwrap();
+            let alert = (sid, event["tx_id"].as_u64().filter(|_| sid == 1));
+            flows.entry(event["src_port"].as_u64().unwrap()).or_default().push(alert);
+        }
+        assert_eq!(flows.len(), 9);
+        let all: Vec<_> = flows.into_values().collect();
+        assert!(all.windows(2).all(|pair| pair[0] == pair[1]), "{all:?}");
+        all[0].clone()
+    };
+    let important = [(4, None), (3, None), (2, None), (5, None), (1, Some(1)), (1, Some(0))];
+    let [a, b, c] = ["a.rules", "b.rules", "c.rules"];
+    for files in [[a, b, c], [a, c, b], [b, a, c], [b, c, a], [c, a, b], [c, b, a]] {
+        for workers in ["1", "3"] {
+            assert_eq!(run(files, workers, Some("3")), important[..3], "{files:?} {workers}");
+        }
+    }
+    for most in [1, 2, 4, 5, 6, 15] {
+        let kept = run([a, b, c], "3", Some(&most.to_string()));
+        assert_eq!(kept, important[..important.len().min(most)], "at most {most}");
+    }
+    // Without a limit the alerts come as their rules match.
+    let mut all = run([a, b, c], "1", None);
+    assert_eq!(all[..2], [(1, Some(0)), (5, None)], "{all:?}");
+    all.sort();
+    let mut expected = important;
+    expected.sort();
+    assert_eq!(all, expected);
+}
+
 /// Datagrams between 40 hosts, one each 10 ms, whose sender, receiver and word follow from a fixed sequence of numbers; and how many
 /// hosts send the word that rules ask for.
 fn many_hosts() -> (Vec<u8>, usize) {

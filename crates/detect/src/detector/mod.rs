@@ -182,8 +182,6 @@ pub struct Detector {
     /// The number of the packet that is read; `None` between packets.
     number: Option<u32>,
     judging: Judging,
-    /// Number of alerts of the packet that is read.
-    alerts_of_packet: u16,
     stats: DetectorStats,
     watching: Watching,
 }
@@ -204,7 +202,6 @@ impl Detector {
             turn: None,
             number: None,
             judging: Judging::default(),
-            alerts_of_packet: 0,
             stats: DetectorStats::default(),
             watching: Watching::default(),
         }
@@ -234,7 +231,6 @@ impl Detector {
     /// ends, has no place in the order of packets: it does not change what rules remember beyond a flow.
     pub fn at_packet(&mut self, number: Option<u32>) {
         self.number = number;
-        self.alerts_of_packet = 0;
     }
 
     fn wait_for_turn(&self) {
@@ -277,6 +273,14 @@ impl Detector {
     /// The matches since they were taken last, in the order in which they were found.
     pub fn take(&mut self) -> impl Iterator<Item = Match> + '_ {
         self.matches.drain(..)
+    }
+
+    /// Takes note that a match of the packet that is read makes no alert, because its packet has more important ones.
+    pub fn keep_back(&self, found: &Match) {
+        let is_it = |trial: &Trial| {
+            (trial.packet, trial.transaction, trial.side) == (self.number, found.transaction, found.direction)
+        };
+        self.watching.keep_back(found.rule, is_it);
     }
 
     /// Takes note of a packet of a flow, before its payload is read.
@@ -790,7 +794,7 @@ impl Detector {
         if rule.is_silent {
             return TrialEnd::Silent;
         }
-        if !(self.becomes_alert(known, moment) && self.has_room_for_alert()) {
+        if !self.becomes_alert(known, moment) {
             return TrialEnd::Limited;
         }
         let [protocol, ..] = moment.protocols;

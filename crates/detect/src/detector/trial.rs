@@ -52,7 +52,7 @@ pub enum TrialEnd {
     Silent,
     /// The rule matched, and lets the packet or the flow pass.
     Passes,
-    /// The rule matched, and a threshold, a filter or the user's suppression keeps back the alert.
+    /// The rule matched, and a threshold, a filter, the user's suppression or more important alerts of the packet keep back the alert.
     Limited,
     /// The rule matched, and makes an alert.
     Alert,
@@ -229,6 +229,19 @@ impl Watching {
         match trials.trials.len() < MAX_KEPT {
             true => trials.trials.push(trial()),
             false => trials.not_kept += 1,
+        }
+    }
+
+    /// The latest trial of a rule that made an alert and `is_it` makes none, if anyone keeps it.
+    pub fn keep_back(&self, rule: u32, is_it: impl Fn(&Trial) -> bool) {
+        let Some(Onlooker::Of(wanted, trials)) = &self.onlooker else { return };
+        if *wanted != rule {
+            return;
+        }
+        let mut trials = lock(trials);
+        let mut latest = trials.trials.iter_mut().rev();
+        if let Some(trial) = latest.find(|trial| trial.end == TrialEnd::Alert && is_it(trial)) {
+            trial.end = TrialEnd::Limited;
         }
     }
 

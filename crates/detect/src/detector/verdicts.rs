@@ -36,13 +36,6 @@ impl Detector {
             }
         }
     }
-
-    /// Whether the packet that is read may have another alert, which is counted then.
-    pub(super) fn has_room_for_alert(&mut self) -> bool {
-        let has_room = self.judging.alerts_per_packet.is_none_or(|most| self.alerts_of_packet < most);
-        self.alerts_of_packet = self.alerts_of_packet.saturating_add(1);
-        has_room
-    }
 }
 
 /// Whether a rule asks for nothing but its header: for Suricata it is about the flow then, whatever its protocol.

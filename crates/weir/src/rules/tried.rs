@@ -71,7 +71,9 @@ impl<'r> Asked<'r> {
             TrialEnd::NoRoom => "the flow has no room to remember a match".to_owned(),
             TrialEnd::Silent => "matches, without an alert (`noalert`)".to_owned(),
             TrialEnd::Passes => "matches, and lets it pass".to_owned(),
-            TrialEnd::Limited => "matches; a threshold or a suppression keeps back the alert".to_owned(),
+            TrialEnd::Limited => {
+                "matches; a threshold, a suppression or its packet keeps back the alert".to_owned()
+            }
             TrialEnd::Alert => "alert".to_owned(),
         }
     }
