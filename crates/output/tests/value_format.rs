@@ -119,6 +119,8 @@ fn flow(row: &Row) -> Option<FlowRecord> {
         services: [0; 4],
         is_unidentified: false,
         own_apps: 0,
+        alerted: false,
+        verdict: None,
     };
     if proto == 6 {
         let tcp = flow.tcp.insert(Default::default());

@@ -3,7 +3,6 @@
 use crate::watch::{Watch, tcp};
 use weir_detect::Judging;
 use weir_wire::Direction::{Forward, Reverse};
-use weir_wire::build::flags;
 
 #[test]
 fn ten_thousand_bits_are_bounded() {
