@@ -36,8 +36,7 @@ pub(super) fn keywords() -> Vec<Keyword> {
         keyword(
             "tls_cert_notbefore",
             "[<|>]DATE|DATE<>DATE",
-            "When the certificate's validity begins, in UTC: 2015, 2015-10, 2015-10-22, ... 2015-10-22T23:59:59. \
-             Bounds belong to the range.",
+            "When the certificate's validity begins, UTC: 2015, 2015-10, ... 2015-10-22T23:59:59. Bounds belong to ranges.",
             &["tls_cert_notbefore:2015;", "tls_cert_notbefore:<2015-10-22T23:59:59;"],
             &["tls_cert_notbefore;", "tls_cert_notbefore:x;", "tls_cert_notbefore:2016<>2015;"],
             |builder, value| date(builder, value, &NOT_BEFORE),

@@ -14,7 +14,7 @@ const ANSWERS: &str = include_str!("et-open.tsv");
 /// Required number of pairs that both have: in the captures that are looked at, and in those that are set aside.
 const REQUIRED: [usize; 2] = [33, 35];
 /// Maximum number of pairs that Weir alone has, in both parts of the captures.
-const FURTHER: [usize; 2] = [0, 5];
+const FURTHER: [usize; 2] = [0, 0];
 /// The gate runs the captures in which a rule alerted, and one of this many others.
 const SAMPLED: usize = 8;
 
