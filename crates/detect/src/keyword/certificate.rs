@@ -36,7 +36,7 @@ pub(super) fn keywords() -> Vec<Keyword> {
         keyword(
             "tls_cert_notbefore",
             "[<|>]DATE|DATE<>DATE",
-            "When the certificate's validity begins, UTC: 2015, 2015-10, ... 2015-10-22T23:59:59. Bounds belong to ranges.",
+            "Beginning of a certificate's validity, UTC: 2015, 2015-10, ... 2015-10-22T23:59:59. Ranges have their bounds.",
             &["tls_cert_notbefore:2015;", "tls_cert_notbefore:<2015-10-22T23:59:59;"],
             &["tls_cert_notbefore;", "tls_cert_notbefore:x;", "tls_cert_notbefore:2016<>2015;"],
             |builder, value| date(builder, value, &NOT_BEFORE),
@@ -44,7 +44,7 @@ pub(super) fn keywords() -> Vec<Keyword> {
         keyword(
             "tls_cert_notafter",
             "[<|>]DATE|DATE<>DATE",
-            "When the certificate's validity ends, in the form of tls_cert_notbefore.",
+            "End of a certificate's validity, in the form of tls_cert_notbefore.",
             &["tls_cert_notafter:>2015-10;", "tls_cert_notafter:2015-10-22<>2015-10-23T12;"],
             &["tls_cert_notafter;", "tls_cert_notafter:2015-13;"],
             |builder, value| date(builder, value, &NOT_AFTER),
