@@ -36,7 +36,7 @@ pub(super) fn keywords() -> Vec<Keyword> {
         keyword(
             "tls_cert_notbefore",
             "[<|>]DATE|DATE<>DATE",
-            "Beginning of a certificate's validity, UTC: 2015, 2015-10, ... 2015-10-22T23:59:59. Ranges have their bounds.",
+            "Beginning of a certificate's validity: 2015, 2015-10, ... 2015-10-22T23:59:59 (UTC).",
             &["tls_cert_notbefore:2015;", "tls_cert_notbefore:<2015-10-22T23:59:59;"],
             &["tls_cert_notbefore;", "tls_cert_notbefore:x;", "tls_cert_notbefore:2016<>2015;"],
             |builder, value| date(builder, value, &NOT_BEFORE),
