@@ -753,7 +753,7 @@ fn numbers_belong_to_their_messages() {
         ("tls", 443, "tls12", "tls.cert_not_before", Reverse, "0 1795309185"),
         ("tls", 443, "tls12", "tls.cert_not_after", Reverse, "0 2110669185"),
         ("tls", 443, "tls12", "tls.cert_validity", Reverse, "0 2"),
-        ("snmp", 161, "traps", "snmp.trap_type", Forward, "0 6 | 3 3"),
+        ("snmp", 161, "traps", "snmp.trap_type", Forward, "0 3 | 3 9"),
         ("ftp", 21, "session", "ftp.dynamic_port", Forward, "11 1029 | 13 5282"),
         ("ftp", 21, "session", "ftp.dynamic_port", Reverse, "5 51210 | 8 51313"),
         ("ntp", 123, "session", "ntp.version", Forward, "0 4 | 3 3 | 5 2 | 7 2"),

@@ -439,23 +439,19 @@ impl Session {
     /// The protocol of the payload: see [`decide`]. Where it is none of the roles that the flow gives its sides, it may be one
     /// whose client is the responder.
     fn decide(&mut self, flow_ref: &Setup, forward: &[u8], reverse: &[u8], is_all: bool) -> Verdict {
-        let verdict = decide(flow_ref, forward, reverse, false);
-        if matches!(verdict, Verdict::Found(_)) {
+        let verdict = decide(flow_ref, forward, reverse, is_all);
+        let is_none = matches!(verdict, Verdict::Unidentified);
+        // Where the responder alone has sent, a request is more than what may become something else, or is taken for it at the end.
+        let is_open = matches!(verdict, Verdict::Wait) || is_all;
+        if flow_ref.ip_proto != TCP || !(is_none || forward.is_empty() && is_open) {
             return verdict;
         }
-        let is_none = matches!(verdict, Verdict::Unidentified);
-        // Where the responder alone has sent, a request of it is more than what may still become something else.
-        let turned = match flow_ref.ip_proto == TCP && (is_none || forward.is_empty()) {
-            true => turned_probe(flow_ref, forward, reverse),
-            false => Verdict::Unidentified,
-        };
-        match turned {
-            Verdict::Found(_) => {
+        match turned_probe(flow_ref, forward, reverse) {
+            Verdict::Found(protocol) => {
                 self.marks.set(Marks::TURNED, true);
-                turned
+                Verdict::Found(protocol)
             }
-            Verdict::Wait if is_none && !is_all => turned,
-            _ if is_all => decide(flow_ref, forward, reverse, true),
+            Verdict::Wait if is_none && !is_all => Verdict::Wait,
             _ => verdict,
         }
     }
