@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use weir_api::Mute;
 use weir_store::basis::{self, Numbers};
 use weir_store::{Marks, Signatures, Store, StoreError, TimeRange};
 
@@ -67,6 +68,12 @@ impl App {
     /// The run has no store.
     pub fn store(&self) -> Result<Arc<dyn Store>, Failure> {
         self.store.clone().ok_or_else(|| Failure::unknown("this run has no store"))
+    }
+
+    /// What reads the mutes, on a blocking thread. A run without a store has none.
+    pub fn mutes(&self) -> impl Fn() -> Result<Vec<Mute>, StoreError> + Send + 'static + use<> {
+        let marks = self.marks.clone();
+        move || Ok(marks.as_ref().map(|marks| marks.mutes()).transpose()?.unwrap_or_default())
     }
 
     /// Queries the store on a blocking thread, with a limit on concurrency and time.

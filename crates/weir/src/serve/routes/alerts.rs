@@ -49,10 +49,9 @@ pub async fn alerts(
         plan.subscriptions.iter().any(|subscription| subscription.functions.iter().any(|name| name == RULES))
     });
     let is_muted = is_muted(asked.muted.as_deref())?;
-    let marks = app.marks.clone();
+    let mutes = app.mutes();
     let ask = app.ask_over(span, move |store, span| {
-        let mutes = marks.as_ref().map(|marks| marks.mutes()).transpose()?.unwrap_or_default();
-        by_rule(store, &test, span, limit, &MutedAlerts::of(&mutes)?, is_muted)
+        by_rule(store, &test, span, limit, &MutedAlerts::of(&mutes()?)?, is_muted)
     });
     let answer = ask.await?;
     Ok(Json(RuleAlerts { looks, ..answer }))

@@ -258,9 +258,8 @@ async fn by_mutes(app: &Shared, table: &str, test: FlowTest, is_muted: bool) -> 
     if table != muted_alerts::TABLE {
         return Err(Failure::question("invalid muted", "only records of the table `alert` are muted"));
     }
-    let marks = app.marks.clone();
-    let read = move || Ok(marks.map(|marks| marks.mutes()).transpose()?.unwrap_or_default());
-    Ok(MutedAlerts::of(&app.wait(read).await?)?.narrow(test, is_muted))
+    let mutes = app.mutes();
+    Ok(MutedAlerts::of(&app.wait(move || Ok(mutes()?)).await?)?.narrow(test, is_muted))
 }
 
 /// The columns of a table of records: what every record has, and the fields that the client may see.

@@ -193,11 +193,8 @@ pub async fn findings(
     let span = span(asked.from, asked.to)?;
     let test = flow_test(&app, &client, asked.filter.as_deref()).await?;
     let is_muted = is_muted(asked.muted.as_deref())?;
-    let marks = app.marks.clone();
-    let ask = app.ask_over(span, move |store, span| {
-        let mutes = marks.as_ref().map(|marks| marks.mutes()).transpose()?.unwrap_or_default();
-        findings::of(store, &test, span, &mutes, is_muted)
-    });
+    let mutes = app.mutes();
+    let ask = app.ask_over(span, move |store, span| findings::of(store, &test, span, &mutes()?, is_muted));
     Ok(Json(ask.await?))
 }
 

@@ -312,10 +312,9 @@ async fn previewed_alerts(
     rule: RuleId,
     span: TimeRange,
 ) -> Result<MutePreview, Failure> {
-    let marks = app.marks.clone();
+    let mutes = app.mutes();
     let ask = app.ask(move |store| {
-        let mutes = marks.map(|marks| marks.mutes()).transpose()?.unwrap_or_default();
-        let mutes = MutedAlerts::of(&mutes)?;
+        let mutes = MutedAlerts::of(&mutes()?)?;
         let counted = |test| muted_alerts::count(store, &mutes.narrow(test, false), span);
         Ok::<_, StoreError>((
             counted(muted_alerts::of_scope(&scope)?)?,
