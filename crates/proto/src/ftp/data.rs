@@ -151,5 +151,5 @@ fn number_of(command: &[u8]) -> Option<u64> {
 
 /// Whether a command's argument is the file that the channel carries.
 fn names_file(command: &[u8]) -> bool {
-    matches!(command, b"RETR" | b"STOR" | b"APPE" | b"STOU")
+    number_of(command).is_some()
 }
