@@ -20,7 +20,8 @@ impl<T> AlertsOfPacket<T> {
         Self { most: most.into(), kept: Vec::new() }
     }
 
-    /// Takes an alert, with what `of_it` returns if there is room. Returns the alert for which there is none: the least important of all.
+    /// Takes an alert, with what `of_it` returns if there is room. Returns the alert that has no room: the
+    /// least important of all.
     pub fn add(&mut self, found: Match, of_it: impl FnOnce() -> T) -> Option<Match> {
         let at = self.kept.partition_point(|(kept, _)| rank(kept) <= rank(&found));
         if at >= self.most {
