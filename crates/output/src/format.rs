@@ -9,16 +9,44 @@ pub fn push_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
+/// Each byte in decimal digits and a dot after it, with their number.
+const DOTTED: [([u8; 4], u8); 256] = {
+    let mut all = [([b'.'; 4], 0); 256];
+    let mut byte = 0;
+    while byte < all.len() {
+        let (text, length) = &mut all[byte];
+        let mut of_ten = if byte >= 100 {
+            100
+        } else if byte >= 10 {
+            10
+        } else {
+            1
+        };
+        while of_ten > 0 {
+            text[*length as usize] = b'0' + (byte / of_ten % 10) as u8;
+            *length += 1;
+            of_ten /= 10;
+        }
+        *length += 1;
+        byte += 1;
+    }
+    all
+};
+
 /// An address in its text form.
 pub fn push_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(v4) => {
-            for (at, byte) in v4.octets().into_iter().enumerate() {
-                if at > 0 {
-                    out.push(b'.');
+            let (mut text, mut end) = ([0; 16], 0);
+            for byte in v4.octets() {
+                let (digits, length) = DOTTED.get(usize::from(byte)).unwrap_or(&([b'.'; 4], 1));
+                if let Some(place) = text.get_mut(end..end + digits.len()) {
+                    place.copy_from_slice(digits);
                 }
-                push_number(out, byte.into());
+                end += usize::from(*length);
             }
+            // The last byte has no dot.
+            out.extend_from_slice(text.get(..end.saturating_sub(1)).unwrap_or_default());
         }
         // Writing into memory does not fail.
         IpAddr::V6(v6) => write!(out, "{v6}").unwrap_or_default(),
@@ -113,6 +141,12 @@ mod tests {
             let mut out = Vec::new();
             push_address(&mut out, text.parse().unwrap());
             assert_eq!(String::from_utf8(out).unwrap(), text);
+        }
+        for byte in 0..=255 {
+            let address = std::net::Ipv4Addr::new(byte, 7, 255 - byte, byte);
+            let mut out = Vec::new();
+            push_address(&mut out, address.into());
+            assert_eq!(String::from_utf8(out).unwrap(), address.to_string());
         }
     }
 

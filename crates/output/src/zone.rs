@@ -230,14 +230,26 @@ fn push_fraction(out: &mut Vec<u8>, nanoseconds: u64, decimals: usize) {
 /// The last `digits` digits of a number, with leading zeros. Rows have several such numbers: this is much faster than
 /// formatting by a pattern.
 fn push_digits(out: &mut Vec<u8>, number: u32, digits: usize) {
-    let mut text = [b'0'; 9];
+    let mut text = [b'0'; 10];
+    let (pairs, _) = text.as_chunks_mut();
     let mut rest = number;
-    for place in text.iter_mut().rev() {
-        *place = b'0' + (rest % 10) as u8;
-        rest /= 10;
+    for pair in pairs.iter_mut().rev().take(digits.div_ceil(2)) {
+        *pair = PAIRS.get((rest % 100) as usize).copied().unwrap_or_default();
+        rest /= 100;
     }
-    out.extend_from_slice(text.get(9 - digits..).unwrap_or_default());
+    out.extend_from_slice(text.get(10 - digits..).unwrap_or_default());
 }
+
+/// The two digits of each number below 100.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut all = [[b'0'; 2]; 100];
+    let mut number = 0;
+    while number < all.len() {
+        all[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    all
+};
 
 /// `+01:00`, with the given separator between hours and minutes.
 fn offset(offset: Offset, between: &str) -> String {
@@ -265,6 +277,17 @@ mod tests {
         assert_eq!(utc.date(u64::MAX), "2554-07-21");
         assert_eq!(epoch_micros(0), "0.000000");
         assert_eq!(seconds(211_484_001), "0.211484001");
+    }
+
+    #[test]
+    fn the_last_digits_of_numbers() {
+        for number in (0..100).chain([999, 1_000, 123_456, 999_999_999, 4_294_967_295]) {
+            for digits in 1..=9 {
+                let whole = format!("{number:09}");
+                let written = text(|out| push_digits(out, number, digits));
+                assert_eq!(written, whole[whole.len() - digits..]);
+            }
+        }
     }
 
     #[test]
