@@ -153,6 +153,7 @@ fn matched(program: &Arc<Program>, offered: &Ruleset, rounds: u64) -> (Vec<u32>,
                 responder: (server.into(), 80),
                 ip_proto: 6,
                 protocols: [numbers[usize::from(number) % numbers.len()], 0, 0, 0],
+                is_unidentified: false,
                 first: Time(0),
                 packet: None,
             };

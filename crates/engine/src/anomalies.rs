@@ -2,7 +2,7 @@
 
 use crate::allowances::Allowances;
 use crate::asked::Asked;
-use crate::detection::{Detection, Place};
+use crate::detection::{Detection, Named, Place};
 use crate::session_stats::SessionStats;
 use crate::{FlowIdentity, Sink};
 use weir_detect::Seen;
@@ -20,14 +20,14 @@ pub(crate) struct Anomalies<'w> {
 }
 
 impl Anomalies<'_> {
-    /// Takes what is odd about a packet of a flow. `services` are the protocols of the flow.
-    pub fn of_packet(&mut self, seen: &FlowPacket<'_>, services: [u8; 4], record: Record<'_>) {
-        self.take(&Place::of(seen, services), record);
+    /// Takes what is odd about a packet of a flow. `named`: what is known of the protocols of the flow.
+    pub fn of_packet(&mut self, seen: &FlowPacket<'_>, named: Named, record: Record<'_>) {
+        self.take(&Place::of(seen, named), record);
     }
 
     /// Takes what is odd about a packet of no flow. `flow` has its sender and receiver.
     pub fn of_no_flow(&mut self, flow: &FlowIdentity, packet: Seen<'_>, time: Time, record: Record<'_>) {
-        self.take(&Place { row: None, flow, services: [0; 4], time, packet: Some(packet) }, record);
+        self.take(&Place { row: None, flow, named: Named::default(), time, packet: Some(packet) }, record);
     }
 
     /// Takes an anomaly at a place; its packet is the one that has it, if it is known.

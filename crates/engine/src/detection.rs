@@ -95,6 +95,9 @@ struct Watched {
     latest: [Latest; 2],
     /// The tunnels that carry their packets, by the first of them.
     tunnels: [Option<AlertTunnel>; 2],
+    /// Whether its client is the responder. The state and the matches of rules know the client as the initiator; all else here
+    /// goes by the flow.
+    is_turned: bool,
     /// Whether a rule has made an alert.
     alerted: bool,
     /// Bytes of memory accounted to it.
@@ -188,12 +191,15 @@ impl<'a> Known<'a> {
         let state = watched.map(|watched| &watched.state).zip(found.transaction);
         let values = state.into_iter().flat_map(|(state, number)| state.values(number));
         let values = values.filter(|(_, buffer, _)| Alert::BUFFERS.contains(buffer));
+        let is_turned = watched.is_some_and(|watched| watched.is_turned);
         let [initiator, responder] = watched.map(|watched| &watched.latest).unwrap_or(&NO_STREAM);
         let is_of_stream = found.matched_in != MatchedIn::Packet && place.flow.key.proto == TCP;
         let latest = || last(&of_side(found.direction, initiator, responder).0);
         Self {
             time: place.time,
-            values: values.map(|(side, buffer, value)| (side, buffer, value.into())).collect(),
+            values: values
+                .map(|(side, buffer, value)| (turned_if(is_turned, side), buffer, value.into()))
+                .collect(),
             sides: watched.map(|watched| watched.sides).unwrap_or_default(),
             tunnel: watched.and_then(|watched| {
                 let [initiator, responder] = &watched.tunnels;
@@ -242,14 +248,22 @@ pub(crate) struct DetectionStats {
     pub cut: u64,
 }
 
+/// What is known of the protocols of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Named {
+    /// Those that were found so far, as in [`crate::FlowRecord::services`].
+    pub services: [u8; 4],
+    /// Whether none is searched for any more, since the flow has none that is known.
+    pub is_unidentified: bool,
+}
+
 /// When and where something of a flow is looked at.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     /// The row of the flow; `None` for a packet of no flow.
     pub row: Option<u32>,
     pub flow: &'a FlowIdentity,
-    /// The protocols that were found so far, as in [`crate::FlowRecord::services`].
-    pub services: [u8; 4],
+    pub named: Named,
     pub time: Time,
     /// The packet that is read, if one is.
     pub packet: Option<Seen<'a>>,
@@ -262,24 +276,30 @@ fn plain((address, port): (IpAddr, u16)) -> (IpAddr, u16) {
 
 impl<'a> Place<'a> {
     /// The place of a packet.
-    pub fn of(seen: &'a FlowPacket<'a>, services: [u8; 4]) -> Self {
+    pub fn of(seen: &'a FlowPacket<'a>, named: Named) -> Self {
         Self {
             row: Some(seen.row),
             flow: &seen.flow,
-            services,
+            named,
             time: seen.packet.time,
             packet: Some(Seen::of(seen.packet, seen.layers)),
         }
     }
 
-    fn moment(&self, direction: Direction) -> Moment<'_> {
+    /// What rules see of it. In a flow that is turned, the responder is the client.
+    fn moment(&self, direction: Direction, is_turned: bool) -> Moment<'_> {
+        let (mut initiator, mut responder) = (self.flow.initiator(), self.flow.responder());
+        if is_turned {
+            std::mem::swap(&mut initiator, &mut responder);
+        }
         Moment {
             time: self.time,
-            direction,
-            initiator: plain(self.flow.initiator()),
-            responder: plain(self.flow.responder()),
+            direction: turned_if(is_turned, direction),
+            initiator: plain(initiator),
+            responder: plain(responder),
             ip_proto: self.flow.key.proto,
-            protocols: self.services,
+            protocols: self.named.services,
+            is_unidentified: self.named.is_unidentified,
             first: self.flow.first,
             packet: self.packet,
         }
@@ -332,9 +352,17 @@ impl Detection {
         self.detector.program().reads_streams()
     }
 
-    /// Lets the detector look at a flow, and accounts its memory. A flow without room is not looked at.
-    fn look(&mut self, row: impl Into<Option<u32>>, look: impl FnOnce(&mut Detector, &mut FlowState)) {
-        self.watch(row, |detector, watched| look(detector, &mut watched.state));
+    /// Lets the detector look at what a side of a flow has sent, and accounts the memory of the flow. A flow without room is not
+    /// looked at.
+    fn look(
+        &mut self,
+        place: &Place<'_>,
+        side: Direction,
+        look: impl FnOnce(&mut Detector, &mut FlowState, &Moment<'_>),
+    ) {
+        self.watch(place.row, |detector, watched| {
+            look(detector, &mut watched.state, &place.moment(side, watched.is_turned));
+        });
     }
 
     fn watch(&mut self, row: impl Into<Option<u32>>, look: impl FnOnce(&mut Detector, &mut Watched)) {
@@ -367,7 +395,7 @@ impl Detection {
     pub fn sees(&mut self, seen: &FlowPacket<'_>) {
         let packet = Seen::of(seen.packet, seen.layers);
         if let Some(watched) = self.begins(seen) {
-            Detector::sees(&mut watched.state, seen.direction, &packet);
+            Detector::sees(&mut watched.state, turned_if(watched.is_turned, seen.direction), &packet);
         }
     }
 
@@ -419,43 +447,40 @@ impl Detection {
     }
 
     /// Looks at a packet, after its payload was read.
-    pub fn packet(&mut self, seen: &FlowPacket<'_>, services: [u8; 4]) {
-        let place = Place::of(seen, services);
-        let moment = place.moment(seen.direction);
-        self.look(seen.row, |detector, state| detector.packet(state, &moment));
+    pub fn packet(&mut self, seen: &FlowPacket<'_>, named: Named) {
+        let place = Place::of(seen, named);
+        self.look(&place, seen.direction, |detector, state, moment| detector.packet(state, moment));
     }
 
     /// Looks at a packet that is not read.
-    pub fn unread_packet(&mut self, seen: &FlowPacket<'_>, services: [u8; 4]) {
-        let place = Place::of(seen, services);
-        let moment = place.moment(seen.direction);
-        self.look(seen.row, |detector, state| detector.unread_packet(state, &moment));
+    pub fn unread_packet(&mut self, seen: &FlowPacket<'_>, named: Named) {
+        let place = Place::of(seen, named);
+        self.look(&place, seen.direction, |detector, state, moment| detector.unread_packet(state, moment));
     }
 
     /// Looks at the next bytes of a stream.
     pub fn chunk(&mut self, place: &Place<'_>, chunk: &Chunk<'_>) {
         if place.flow.key.proto == TCP && self.reads_streams() {
-            let moment = place.moment(chunk.direction);
-            self.look(place.row, |detector, state| detector.chunk(state, &moment, chunk));
+            self.look(place, chunk.direction, |detector, state, moment| detector.chunk(state, moment, chunk));
         }
     }
 
     /// Takes a value or a piece of a buffer.
     pub fn buffer(&mut self, place: &Place<'_>, side: Direction, buffer: &'static Buffer, bytes: &[u8]) {
-        let moment = place.moment(side);
-        self.look(place.row, |detector, state| detector.buffer(state, &moment, buffer, bytes));
+        self.look(place, side, |detector, state, moment| detector.buffer(state, moment, buffer, bytes));
     }
 
     /// Takes note that the buffers of a side belong to this transaction from now on.
     pub fn transaction(&mut self, row: u32, side: Direction, number: u64) {
-        self.look(row, |_, state| Detector::transaction(state, side, number));
+        self.watch(row, |_, watched| {
+            Detector::transaction(&mut watched.state, turned_if(watched.is_turned, side), number);
+        });
     }
 
     /// Looks at the buffers of a side.
     pub fn complete(&mut self, place: &Place<'_>, side: Direction) {
         if place.row.and_then(|row| self.flows.get(row)).is_some_and(Option::is_some) {
-            let moment = place.moment(side);
-            self.look(place.row, |detector, state| detector.complete(state, &moment));
+            self.look(place, side, |detector, state, moment| detector.complete(state, moment));
         }
     }
 
@@ -465,24 +490,32 @@ impl Detection {
             return;
         }
         let Some((side, anomaly)) = anomaly(record) else { return };
-        let moment = place.moment(side);
-        match place.row {
-            Some(row) => self.look(row, |detector, state| detector.event(state, &moment, &anomaly)),
-            // Nothing is remembered of packets of no flow.
-            None => {
-                self.detector.at_packet(Some(record.packet));
-                self.detector.event(&mut FlowState::default(), &moment, &anomaly);
-                self.detector.at_packet(None);
-            }
+        if place.row.is_some() {
+            self.look(place, side, |detector, state, moment| detector.event(state, moment, &anomaly));
+            return;
         }
+        // Nothing is remembered of packets of no flow.
+        self.detector.at_packet(Some(record.packet));
+        self.detector.event(&mut FlowState::default(), &place.moment(side, false), &anomaly);
+        self.detector.at_packet(None);
     }
 
     /// Looks at what is left of a flow that ends.
     pub fn end(&mut self, place: &Place<'_>) {
         if place.row.and_then(|row| self.flows.get(row)).is_some_and(Option::is_some) {
-            let moment = place.moment(Direction::Forward);
-            self.look(place.row, |detector, state| detector.end(state, &moment));
+            self.look(place, Direction::Forward, |detector, state, moment| detector.end(state, moment));
         }
+    }
+
+    /// Takes note that the client of a flow is its responder, before anything is emitted that says so. As in Suricata, a flow
+    /// of which a SYN was seen stays as it is.
+    pub fn turn(&mut self, row: u32) {
+        self.watch(row, |_, watched| {
+            if !watched.is_turned && !watched.state.has_begun() {
+                watched.is_turned = true;
+                watched.state.turn();
+            }
+        });
     }
 
     /// What rules have made of the flow of a row so far.
@@ -505,13 +538,14 @@ impl Detection {
 
     /// Emits the alerts since it was called last. If the alerts of a packet have a limit, these wait for [`Self::release`].
     pub fn alerts(&mut self, place: &Place<'_>, mut emit: impl FnMut(Record<'_>)) {
-        let all: Vec<Match> = self.detector.take().collect();
+        let mut all: Vec<Match> = self.detector.take().collect();
         if all.is_empty() {
             return;
         }
         let watched = place.row.and_then(|row| self.flows.get_mut(row)).and_then(Option::as_deref_mut);
         if let Some(watched) = watched {
             watched.alerted = true;
+            all.iter_mut().for_each(|found| found.direction = turned_if(watched.is_turned, found.direction));
         }
         let watched = place.row.and_then(|row| self.flows.get(row)).and_then(Option::as_deref);
         let known = |found: &Match| Known::of(found, place, watched);
@@ -617,6 +651,11 @@ fn anomaly<'r>(record: &'r Record<'_>) -> Option<(Direction, Anomaly<'r>)> {
 
 /// The streams of a flow of which nothing is kept.
 static NO_STREAM: [Latest; 2] = [const { Latest(Vec::new()) }; 2];
+
+/// A direction of a flow as the direction from client to server or back, and the other way.
+fn turned_if(is_turned: bool, direction: Direction) -> Direction {
+    if is_turned { direction.opposite() } else { direction }
+}
 
 /// The part of the side that sends.
 fn of_side<T>(sender: Direction, initiator: T, responder: T) -> T {

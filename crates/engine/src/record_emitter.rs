@@ -3,7 +3,7 @@
 use crate::allowances::Allowances;
 use crate::announced::Announced;
 use crate::asked::Asked;
-use crate::detection::{Detection, Place};
+use crate::detection::{Detection, Named, Place};
 use crate::session_stats::SessionStats;
 use crate::tap::Tap;
 use crate::token_bucket::weight;
@@ -30,32 +30,31 @@ pub(crate) struct RecordEmitter<'w, 't> {
     pub packet: u32,
     /// The time of what is read.
     pub time: Time,
-    /// The protocols of the flow that were found before what is read, and in it.
-    pub services: [u8; 4],
+    /// What is known of the protocols of the flow, before what is read and in it.
+    pub named: Named,
     /// Rules that look at flows, if there are any, and the row of the flow for them.
     pub detection: Option<(&'w mut Detection, u32)>,
     pub tap: &'w mut Tap<'t>,
 }
 
 impl RecordEmitter<'_, '_> {
-    /// Lets rules look at a chunk that the parser has read, and emits their alerts. `services` are the protocols of the flow.
-    pub fn detect(&mut self, services: [u8; 4], chunk: &Chunk<'_>) {
-        self.with_rules(services, |detection, place| detection.chunk(place, chunk));
+    /// Lets rules look at a chunk that the parser has read, and emits their alerts. `named`: what is known of the protocols of the flow.
+    pub fn detect(&mut self, named: Named, chunk: &Chunk<'_>) {
+        self.with_rules(named, |detection, place| detection.chunk(place, chunk));
     }
 
     /// Lets rules look at what is left of a flow that ends, and emits the alerts that have waited for it.
-    pub fn end_detection(&mut self, services: [u8; 4]) {
-        self.with_rules(services, Detection::end);
+    pub fn end_detection(&mut self, named: Named) {
+        self.with_rules(named, Detection::end);
         let Some((detection, row)) = self.detection.take() else { return };
         detection.release(|record| self.record(record));
         self.detection = Some((detection, row));
     }
 
     /// Lets rules look at something of the flow, and emits their alerts.
-    fn with_rules(&mut self, services: [u8; 4], look: impl FnOnce(&mut Detection, &Place<'_>)) {
+    fn with_rules(&mut self, named: Named, look: impl FnOnce(&mut Detection, &Place<'_>)) {
         let Some((detection, row)) = self.detection.take() else { return };
-        let place =
-            Place { row: Some(row), flow: self.identity, services, time: self.time, packet: self.seen };
+        let place = Place { row: Some(row), flow: self.identity, named, time: self.time, packet: self.seen };
         look(detection, &place);
         detection.alerts(&place, |record| self.record(record));
         self.detection = Some((detection, row));
@@ -65,7 +64,7 @@ impl RecordEmitter<'_, '_> {
 impl Out for RecordEmitter<'_, '_> {
     fn record(&mut self, record: Record<'_>) {
         if self.detection.is_some() && *record.table == ANOMALY {
-            self.with_rules([0; 4], |detection, place| detection.event(place, &record));
+            self.with_rules(Named::default(), |detection, place| detection.event(place, &record));
         }
         if self.asked.demand.has(record.table) {
             // The record of a file ends its extraction.
@@ -102,7 +101,7 @@ impl Out for RecordEmitter<'_, '_> {
     }
 
     fn buffer_again(&mut self, buffer: &'static Buffer, side: Direction, bytes: &[u8]) {
-        self.with_rules(self.services, |detection, place| detection.buffer(place, side, buffer, bytes));
+        self.with_rules(self.named, |detection, place| detection.buffer(place, side, buffer, bytes));
     }
 
     fn transaction(&mut self, side: Direction, number: u64) {
@@ -112,7 +111,7 @@ impl Out for RecordEmitter<'_, '_> {
     }
 
     fn side_is_complete(&mut self, side: Direction) {
-        self.with_rules(self.services, |detection, place| detection.complete(place, side));
+        self.with_rules(self.named, |detection, place| detection.complete(place, side));
     }
 
     fn expect(&mut self, expected: Expected) {
@@ -125,9 +124,15 @@ impl Out for RecordEmitter<'_, '_> {
         }
         let place = PROTOCOLS.iter().position(|known| std::ptr::eq(*known, protocol));
         let place = place.map_or(0, |at| at as u8 + 1);
-        let is_new = !self.services.contains(&place);
-        if let Some(free) = self.services.iter_mut().find(|free| **free == 0).filter(|_| is_new) {
+        let is_new = !self.named.services.contains(&place);
+        if let Some(free) = self.named.services.iter_mut().find(|free| **free == 0).filter(|_| is_new) {
             *free = place;
+        }
+    }
+
+    fn is_turned(&mut self) {
+        if let Some((detection, row)) = &mut self.detection {
+            detection.turn(*row);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::anomalies::Anomalies;
 use crate::asked::Asked;
 use crate::decided::DecidedFlows;
 use crate::demand::Demand;
-use crate::detection::{Detection, Judged, Place};
+use crate::detection::{Detection, Judged, Named, Place};
 use crate::held::{self, HeldPackets};
 use crate::odd_packets::OddPackets;
 use crate::odd_segments::OddSegments;
@@ -207,6 +207,18 @@ pub(crate) struct Found {
     pub judged: Judged,
 }
 
+impl Found {
+    /// What is known of the protocols.
+    fn named(&self) -> Named {
+        Named { services: self.services, is_unidentified: self.is_unidentified }
+    }
+}
+
+/// Whether rules look at the bytes of a SYN before they are acknowledged.
+fn syn_at_once(demand: &Demand) -> bool {
+    demand.rules.as_ref().is_some_and(|rules| rules.judging().each_segment)
+}
+
 impl Sessions {
     /// Sessions for what is required of them.
     pub fn new(config: &SessionConfig, demand: &Arc<Demand>) -> Self {
@@ -215,6 +227,7 @@ impl Sessions {
             memory: limit / STREAM_PART,
             overlap: config.overlap,
             urgent_apart: config.urgent_apart,
+            syn_at_once: syn_at_once(demand),
             ..StreamConfig::default()
         };
         let fragments =
@@ -300,6 +313,7 @@ impl Sessions {
                 }
                 None => Detection::new(rules, &self.rule_state, rules_share(&self.config)),
             });
+            self.streams.take_syns_at_once(syn_at_once(demand));
         }
         if self.asked.demand.own_apps != demand.own_apps {
             self.first_bytes = demand.own_apps.clone().map(FirstBytes::new);
@@ -365,9 +379,9 @@ impl Sessions {
             detection.sees(seen);
         }
         if self.asks_oddities() {
-            let services = self.services(seen.row);
+            let named = self.named(seen.row);
             let (odd_packets, mut anomalies) = self.anomalies(tap);
-            odd_packets.packet(seen, |record| anomalies.of_packet(seen, services, record));
+            odd_packets.packet(seen, |record| anomalies.of_packet(seen, named, record));
         }
         if self.asked.reads_payload {
             self.packet = seen.packet.number;
@@ -392,9 +406,9 @@ impl Sessions {
         packets.packet(seen, found, &tap.plan.whole.unidentified, tap.sink);
     }
 
-    /// The protocols of the flow of a row, if there are rules.
-    fn services(&self, row: u32) -> [u8; 4] {
-        if self.detection.is_some() { self.parsed(row).services } else { [0; 4] }
+    /// What is known of the protocols of the flow of a row, if there are rules.
+    fn named(&self, row: u32) -> Named {
+        if self.detection.is_some() { self.parsed(row).named() } else { Named::default() }
     }
 
     /// What is odd about packets, and its way.
@@ -407,13 +421,13 @@ impl Sessions {
     fn detect(
         &mut self,
         seen: &FlowPacket<'_>,
-        look: impl FnOnce(&mut Detection, &FlowPacket<'_>, [u8; 4]),
+        look: impl FnOnce(&mut Detection, &FlowPacket<'_>, Named),
         tap: &mut Tap<'_>,
     ) {
-        let services = self.services(seen.row);
+        let named = self.named(seen.row);
         let Self { detection: Some(detection), allowances, stats, .. } = self else { return };
-        look(detection, seen, services);
-        let (place, number) = (Place::of(seen, services), seen.packet.number);
+        look(detection, seen, named);
+        let (place, number) = (Place::of(seen, named), seen.packet.number);
         let mut emit = |record: weir_proto::Record<'_>| {
             allowances.emit(&seen.flow, weir_proto::Record { packet: number, ..record }, stats, tap);
         };
@@ -594,10 +608,10 @@ impl Sessions {
         if oddities.is_empty() {
             return;
         }
-        let services = self.services(odd.row);
+        let named = self.named(odd.row);
         let (_, mut anomalies) = self.anomalies(sink);
         for name in oddities.names() {
-            let place = Place { row: Some(odd.row), flow: &odd.flow, services, time: odd.time, packet: None };
+            let place = Place { row: Some(odd.row), flow: &odd.flow, named, time: odd.time, packet: None };
             anomalies.take(&place, odd_segment(name, odd.direction, odd.time));
         }
     }
@@ -630,9 +644,9 @@ impl Sessions {
             detection.sees_unread(seen);
         }
         if self.asks_oddities() {
-            let services = self.services(seen.row);
+            let named = self.named(seen.row);
             let (odd_packets, mut anomalies) = self.anomalies(tap);
-            odd_packets.wrong_checksum(seen, |record| anomalies.of_packet(seen, services, record));
+            odd_packets.wrong_checksum(seen, |record| anomalies.of_packet(seen, named, record));
         }
         self.detect(seen, Detection::unread_packet, tap);
     }
@@ -731,7 +745,7 @@ impl Sessions {
         self.held -= entry.held as usize;
         let Some(session) = &mut entry.session else { return Found::default() };
         let mut emitter = RecordEmitter {
-            services: found(session).services,
+            named: found(session).named(),
             // No packet is read: the flow announces nothing to other hosts.
             row: u32::MAX,
             payload: &[],
@@ -748,7 +762,7 @@ impl Sessions {
         };
         session.end(time, &|| setup(identity, wants), &mut emitter);
         let found = found(session);
-        emitter.end_detection(found.services);
+        emitter.end_detection(found.named());
         self.allowances.files.end(identity);
         self.stats.unidentified += u64::from(found.is_unidentified);
         self.stats.identified += u64::from(!found.is_unidentified);
@@ -899,7 +913,7 @@ impl SessionFeed<'_, '_> {
         }
         let (identity, wants) = (compact.identity(), self.asked.wants_of(!self.announcing.contains(row)));
         let mut emitter = RecordEmitter {
-            services: if self.detection.is_some() { found(session).services } else { [0; 4] },
+            named: if self.detection.is_some() { found(session).named() } else { Named::default() },
             row,
             payload: self.payload,
             seen: self.seen,
@@ -918,7 +932,7 @@ impl SessionFeed<'_, '_> {
         }
         let did_announce = session.may_announce();
         session.chunk(chunk, &|| setup(&identity, wants), &mut emitter);
-        emitter.detect(found(session).services, chunk);
+        emitter.detect(found(session).named(), chunk);
         if did_announce || session.may_announce() {
             emitter.announced.follow(row, &identity, session.may_announce(), self.payload);
         }

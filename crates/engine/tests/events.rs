@@ -293,3 +293,32 @@ fn bytes_that_waited_are_read_at_the_end() {
     let late = from(CLIENT).tcp(4000, 80, flags::ACK).seq(111).ack(1).payload(b"an evil word");
     assert_eq!(emitted(rules, &[syn, late], false), ["alert 1 from 10.0.0.1"]);
 }
+
+/// A flow whose ports name the wrong server: what its responder asks for is a request to rules, whatever came before.
+#[test]
+fn rules_take_the_client_of_a_turned_flow_for_the_client() {
+    let rules = "alert http any any -> any any (flow:to_server; http.uri; content:\"/evil\"; sid:1;)
+alert http any any -> any any (flow:to_client; http.stat_code; content:\"404\"; sid:2;)
+alert tcp any any -> any any (flow:to_client; content:\"GET \"; sid:3;)
+alert http any any -> any any (flow:to_server; flowbits:isset,asked; http.uri; content:\"/again\"; sid:4;)
+alert tcp any any -> any any (flow:established,to_server; content:\"GET /evil\"; flowbits:set,asked; sid:5;)
+alert http 10.0.0.2 any -> 10.0.0.1 any (http.uri; content:\"/evil\"; sid:6;)
+alert http 10.0.0.1 any -> 10.0.0.2 any (http.uri; content:\"/evil\"; sid:7;)";
+    let (one, other) = (b"GET /evil HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /again HTTP/1.1\r\nHost: a\r\n\r\n");
+    let answer = b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n";
+    let asks = |seq: u32, ack: u32| from(SERVER).tcp(53, 80, flags::ACK).seq(seq).ack(ack);
+    let answers = |seq: u32, ack: u32| from(CLIENT).tcp(80, 53, flags::ACK).seq(seq).ack(ack);
+    let frames = [
+        from(CLIENT).tcp(80, 53, flags::SYN).seq(99).payload(b""),
+        from(SERVER).tcp(53, 80, flags::SYN | flags::ACK).seq(199).ack(100).payload(b""),
+        answers(100, 200).payload(b""),
+        asks(200, 100).payload(one),
+        answers(100, 200 + one.len() as u32).payload(answer),
+        asks(200 + one.len() as u32, 100 + answer.len() as u32).payload(other),
+    ];
+    let mut found = emitted(rules, &frames, false);
+    found.sort();
+    let expected: Vec<String> =
+        [1, 2, 4, 5, 6].iter().map(|sid| format!("alert {sid} from 10.0.0.1")).collect();
+    assert_eq!(found, expected);
+}

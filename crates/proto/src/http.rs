@@ -21,6 +21,7 @@ use crate::file::Files;
 use crate::{Out, Parser, Protocol, Setup, Step, Transport, tunnel};
 use body::{Body, Ranges};
 use message::{Head, Headers, RawLines, RequestLine, StatusLine, chomped, decimal};
+pub(crate) use probe::is_plain_request;
 use side::{IrregularLine, Side, State, carry, finish};
 use transaction::{Shared, Transaction};
 use waiting::Waiting;

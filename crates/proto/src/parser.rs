@@ -216,6 +216,9 @@ pub trait Out {
     /// Takes note that the flow is named by this protocol, before its parser reads anything.
     fn is_named(&mut self, _protocol: &'static Protocol) {}
 
+    /// Takes note that the client of the flow is its responder, before its parser reads anything.
+    fn is_turned(&mut self) {}
+
     /// Takes note of a file whose content follows by [`Out::content`], after `read` bytes of both directions of its flow were
     /// read. A receiver may then keep nothing of it: see [`MAX_FILES`].
     fn file(&mut self, _file: u64, _read: u64) {}

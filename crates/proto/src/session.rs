@@ -460,6 +460,7 @@ impl Session {
     fn enter_new(&mut self, protocol: &'static Protocol, flow_ref: &Setup, out: &mut dyn Out) {
         out.is_named(protocol);
         let parser: Box<dyn Parser> = if self.marks.has(Marks::TURNED) {
+            out.is_turned();
             Box::new(Turned((protocol.parser)(&turned::setup(flow_ref))))
         } else {
             (protocol.parser)(flow_ref)
@@ -613,7 +614,10 @@ impl Homes {
 fn turned_probe(setup: &Setup, forward: &[u8], reverse: &[u8]) -> Verdict {
     let ports = [setup.responder.1, setup.initiator.1];
     let heads = Heads { forward: reverse, reverse: forward, ports, ip_proto: setup.ip_proto };
-    for protocol in TURNING {
+    for (protocol, is_plain_request) in TURNING {
+        if forward.is_empty() && !is_plain_request(reverse) {
+            continue;
+        }
         match (protocol.probe)(&heads) {
             Probe::Match => return Verdict::Found(protocol),
             Probe::Maybe => return Verdict::Wait,

@@ -222,6 +222,20 @@ mod tests {
         }
     }
 
+    /// What may be a request on its own port is none where only the ports of the flow are turned: its method must be known.
+    #[test]
+    fn doubtful_requests_of_the_responder_are_none() {
+        for line in
+            ["\r\nGET /a HTTP/1.1", " GET /a HTTP/1.1", "GOT /a HTTP/1.1", "get /a HTTP/1.1", "\tGET /a"]
+        {
+            let turns =
+                vec![Turn::Data(Direction::Reverse, format!("{line}\r\nHost: a.test\r\n\r\n").into_bytes())];
+            let talk = Talk { turns, ports: [80, 53], ..talk("middle.talk") };
+            let found = talk.emitted(|data| vec![data.to_vec()]);
+            assert!(found.records.iter().all(|record| record.table.name != "http"), "{line:?}");
+        }
+    }
+
     /// A response that is cut off anywhere has a row as soon as its first line is whole.
     #[test]
     fn a_response_that_is_cut_off_has_its_row() {

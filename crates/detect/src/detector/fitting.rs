@@ -67,13 +67,15 @@ pub(super) fn differs(program: &Program, number: u32, moment: &Moment<'_>) -> Op
 }
 
 /// Whether a rule matches once for a side of a flow: it asks nothing of single packets, and its header is about addresses or an
-/// application.
+/// application, or it asks for the protocol of the flow alone.
 pub(super) fn matches_once(rule: &Rule) -> bool {
     let is_wide = matches!(rule.header.protocol.selects, Selects::Ip { .. } | Selects::Application(_));
     let of_flow = |condition: &Condition| {
         matches!(condition, Condition::AppProtocol { .. } | Condition::Place(_) | Condition::Reputation(_))
     };
-    is_wide && rule.buffers.is_empty() && rule.conditions.iter().all(of_flow)
+    let is_protocol = |condition: &Condition| matches!(condition, Condition::AppProtocol { .. });
+    let asks_for_protocol = !rule.conditions.is_empty() && rule.conditions.iter().all(is_protocol);
+    (is_wide || asks_for_protocol) && rule.buffers.is_empty() && rule.conditions.iter().all(of_flow)
 }
 
 /// Whether the header of a rule covers the sender and the receiver, and the protocol of IP.
@@ -162,6 +164,11 @@ fn condition_holds(condition: &Condition, state: &FlowState, moment: &Moment<'_>
                     .map(|protocol| protocol.name)
             };
             let mut names = moment.protocols.iter().filter_map(name_of);
+            // While a protocol is searched for, the flow may still have any.
+            let is_open = moment.protocols == [0; 4] && !moment.is_unidentified;
+            if *is_negated && name.is_some() && is_open {
+                return false;
+            }
             let is = match (name, of) {
                 (None, _) => names.next().is_none(),
                 (Some(name), ProtocolOf::Original) => names.next() == Some(&**name),

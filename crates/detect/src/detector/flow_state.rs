@@ -6,6 +6,8 @@ use crate::judging::{Judging, Midstream};
 use crate::state::{BitAction, Comparison, FlowInt, IntAction, IntValue};
 use std::ops::Range;
 use weir_wire::Direction;
+use weir_wire::build::flags::{ACK, FIN, RST, SYN};
+use weir_wire::header::Tcp;
 
 /// Maximum number of bits, of numbers and of parts that hold, for a flow.
 const MOST: usize = 1_000;
@@ -21,6 +23,8 @@ pub struct FlowState {
     pub(super) sent: [Sent; 2],
     /// The extent of each side's stream of TCP.
     extents: [Extent; 2],
+    /// Whether a side has reset the connection of TCP.
+    is_reset: bool,
     /// The sizes of the streams when what is looked at came, if it waited.
     pub(super) sizes_then: Option<[u64; 2]>,
     /// Bits that are set, in order.
@@ -50,6 +54,8 @@ pub struct FlowState {
 pub(super) struct Sent {
     pub packets: u64,
     pub bytes: u64,
+    /// Bytes of its SYN that were looked at as those of a packet.
+    pub shown: usize,
 }
 
 /// The sequence numbers of a side of TCP. Its first segment begins it: a SYN, or in a stream whose handshake was not seen, one
@@ -60,6 +66,10 @@ struct Extent {
     next: Option<u32>,
     /// How far it is from the first one.
     size: u64,
+    /// The latest number that the other side has acknowledged.
+    acknowledged: Option<u32>,
+    /// The number of its FIN.
+    end: Option<u32>,
 }
 
 impl Extent {
@@ -75,6 +85,31 @@ impl Extent {
             self.next = Some(end);
         }
     }
+
+    /// Takes an acknowledgement of the other side.
+    fn acknowledge(&mut self, number: u32) {
+        if self.acknowledged.is_none_or(|before| number.wrapping_sub(before) < 1 << 31) {
+            self.acknowledged = Some(number);
+        }
+    }
+
+    /// Takes a FIN after the bytes of its segment.
+    fn finish(&mut self, sequence: u32, bytes: u32) {
+        self.end = Some(sequence.wrapping_add(bytes));
+    }
+
+    /// Number of bytes that were seen.
+    fn bytes(&self) -> u64 {
+        // SYN and FIN have a number each.
+        let has_end = self.end.is_some_and(|end| self.next == Some(end.wrapping_add(1)));
+        self.size.saturating_sub(1 + u64::from(has_end))
+    }
+
+    /// Whether all bytes that were seen are acknowledged.
+    fn is_acknowledged(&self) -> bool {
+        let both = self.acknowledged.zip(self.next);
+        both.is_some_and(|(acknowledged, next)| acknowledged.wrapping_sub(next) < 1 << 31)
+    }
 }
 
 /// The place of a side in an array of two.
@@ -85,13 +120,11 @@ pub(super) fn at(direction: Direction) -> usize {
     }
 }
 
-const SYN: u8 = 2;
-const RST: u8 = 4;
-const ACK: u8 = 16;
-
 impl FlowState {
     /// SYN of the initiator, SYN and ACK of the responder, ACK of the initiator.
     const WHOLE: u8 = 7;
+    /// A SYN of either side.
+    const BEGUN: u8 = 16;
     /// ACK of the initiator after its SYN, without an answer.
     const ONESIDE: u8 = 8;
 
@@ -102,6 +135,9 @@ impl FlowState {
             sent.bytes += bytes;
         }
         let Some(flags) = flags else { return };
+        if flags & SYN != 0 {
+            self.handshake |= Self::BEGUN;
+        }
         self.handshake |= match (direction, flags & SYN != 0, flags & ACK != 0) {
             (Direction::Forward, true, false) => 1,
             (Direction::Reverse, true, true) if self.handshake & 1 != 0 => 2,
@@ -111,14 +147,53 @@ impl FlowState {
         };
     }
 
-    /// Takes note of a segment of TCP: its sequence number, flags, and bytes of payload.
-    pub(super) fn sees_segment(&mut self, direction: Direction, sequence: u32, flags: u8, bytes: u32) {
+    /// Takes note of a segment of TCP with these bytes of payload.
+    pub(super) fn sees_segment(&mut self, direction: Direction, tcp: &Tcp<'_>, bytes: u32) {
+        let [forward, reverse] = &mut self.extents;
+        let (mine, other) = match direction {
+            Direction::Forward => (forward, reverse),
+            Direction::Reverse => (reverse, forward),
+        };
         // A RST may have any number.
-        if flags & RST == 0
-            && let Some(extent) = self.extents.get_mut(at(direction))
-        {
-            extent.add(sequence, flags & SYN != 0, bytes);
+        match tcp.flags & RST == 0 {
+            true => mine.add(tcp.seq, tcp.flags & SYN != 0, bytes),
+            false => self.is_reset = true,
         }
+        if tcp.flags & ACK != 0 {
+            other.acknowledge(tcp.ack);
+        }
+        if tcp.flags & FIN != 0 {
+            mine.finish(tcp.seq, bytes);
+        }
+    }
+
+    /// Takes note that the bytes of a side's SYN are looked at as those of a packet.
+    pub(super) fn shows_syn(&mut self, direction: Direction, bytes: usize) {
+        if let Some(sent) = self.sent.get_mut(at(direction)) {
+            sent.shown = bytes;
+        }
+    }
+
+    /// Whether all that waits of a side are the bytes of its SYN, which were looked at as those of a packet, and nothing has followed
+    /// it.
+    pub(super) fn is_shown_syn(&self, side: usize, window: &Window) -> bool {
+        let is_whole = |sent: &Sent| window.offset == 0 && window.bytes.len() == sent.shown;
+        self.handshake & !(1 | Self::BEGUN) == 0
+            && self.is_oneside()
+            && self.sent.get(side).is_some_and(is_whole)
+    }
+
+    /// Whether the connection has ended for a side: all bytes of it that were seen are read and acknowledged, and it is reset or
+    /// the initiator has sent its FIN. After a FIN of the responder alone the initiator goes on.
+    pub(super) fn is_at_end(&self, direction: Direction) -> bool {
+        let window = self.windows.get(at(direction)).and_then(Option::as_ref);
+        let extent = self.extents.get(at(direction));
+        let [initiator, _] = &self.extents;
+        let is_read = |(window, extent): (&Box<Window>, &Extent)| {
+            window.offset.saturating_add(window.bytes.len() as u64) == extent.bytes()
+                && extent.is_acknowledged()
+        };
+        (self.is_reset || initiator.end.is_some()) && window.zip(extent).is_some_and(is_read)
     }
 
     /// The sizes of both streams of TCP now.
@@ -310,6 +385,27 @@ impl FlowState {
     /// Whether a rule that matches once for a side has.
     pub(super) fn is_done(&self, rule: u32, direction: Direction) -> bool {
         self.done.contains(&(rule, direction))
+    }
+
+    /// Whether a SYN of either side was seen, which says who the client is.
+    pub fn has_begun(&self) -> bool {
+        self.handshake & Self::BEGUN != 0
+    }
+
+    /// Exchanges the sides: the client is not the one that it was taken for. What was seen of the handshake stays.
+    pub fn turn(&mut self) {
+        self.sent.reverse();
+        self.extents.reverse();
+        self.messages.reverse();
+        self.transactions.reverse();
+        self.windows.reverse();
+        if let Some(sizes) = &mut self.sizes_then {
+            sizes.reverse();
+        }
+        self.done.iter_mut().for_each(|(_, side)| *side = side.opposite());
+        // The headers of rules fit the sides otherwise.
+        self.fitting = [None, None];
+        self.groups = [None, None];
     }
 
     /// Forgets what is known of rules.

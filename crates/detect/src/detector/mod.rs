@@ -80,6 +80,8 @@ pub struct Moment<'a> {
     pub ip_proto: u8,
     /// The protocols of the flow, as their places in [`PROTOCOLS`] from 1, the first one first; 0 for none.
     pub protocols: [u8; 4],
+    /// Whether the flow has no protocol that is known, and none is searched for any more.
+    pub is_unidentified: bool,
     /// When the flow began.
     pub first: Time,
     /// The packet that is read, if one is.
@@ -291,7 +293,7 @@ impl Detector {
         if flags.is_some()
             && let Some(tcp) = seen.tcp()
         {
-            state.sees_segment(direction, tcp.seq, tcp.flags, seen.layers.payload_len);
+            state.sees_segment(direction, &tcp, seen.layers.payload_len);
         }
     }
 
@@ -315,10 +317,16 @@ impl Detector {
             return;
         }
         // What is not read as a stream has no protocol.
-        let protocols = if scope == Midstream::Packets { [0; 4] } else { moment.protocols };
-        let moment = &Moment { protocols, ..*moment };
+        let nameless = Moment { protocols: [0; 4], is_unidentified: false, ..*moment };
+        let moment = if scope == Midstream::Packets { &nameless } else { moment };
         let program = Arc::clone(&self.program);
         let payload = seen.payload();
+        // Hosts take the bytes of a SYN with Fast Open alone: others are looked at as a packet's.
+        let is_alone = seen.is_syn() && !seen.asks_for_fast_open();
+        if is_alone && is_read {
+            state.shows_syn(moment.direction, payload.len());
+        }
+        let is_read = is_read && !is_alone;
         let mut found = std::mem::take(&mut self.found);
         if !payload.is_empty() {
             let source = Source::Packets(class_of(moment.ip_proto), moment.direction);
@@ -352,6 +360,9 @@ impl Detector {
             self.try_part(&program, part, state, moment, MatchedIn::Packet, holds);
         }
         self.found = found;
+        if is_read && moment.ip_proto == 6 {
+            self.end_stream(state, moment);
+        }
     }
 
     /// Tries a part in a packet or in a window of a stream: its rule matches if all that it asks for holds.

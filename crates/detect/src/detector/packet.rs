@@ -4,6 +4,7 @@ use crate::buffer::RuleBuffer;
 use crate::condition::{ChecksumOf, Condition, IpOption, VlanLayer};
 use crate::numbers::NumberTest;
 use std::net::IpAddr;
+use weir_wire::build::flags::{ACK, SYN};
 use weir_wire::checksum::{Checksum, verify};
 use weir_wire::header::{Header, Icmp, Ipv4, Ipv6, Tcp};
 use weir_wire::{Fragment, Hints, Layers, LinkType, Network, Packet, Time};
@@ -30,6 +31,10 @@ const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
+/// The option of TCP that asks for Fast Open.
+const FAST_OPEN: u8 = 34;
+/// The beginning of an experimental option that asks for it.
+const FAST_OPEN_EXPERIMENT: [u8; 2] = [0xf9, 0x89];
 
 /// Types of ICMP whose second word has an identifier and a sequence number: echo, timestamp, information and address mask
 /// (RFC 792, RFC 950).
@@ -110,6 +115,23 @@ impl<'a> Seen<'a> {
         is_tcp
             .then(|| Tcp::parse(self.data.get(self.layers.transport as usize..)?))?
             .map(|(header, _)| header)
+    }
+
+    /// Whether it begins a handshake of TCP.
+    pub(super) fn is_syn(&self) -> bool {
+        let flags = self.layers.tcp_flags & (SYN | ACK);
+        self.layers.ip_proto == TCP && self.layers.has_transport() && flags == SYN
+    }
+
+    /// Whether it asks for TCP Fast Open (RFC 7413, 4.1.1), by its own option or by an experimental one, as before it had a number
+    /// (RFC 6994). Hosts take payload of a SYN with it alone.
+    pub(super) fn asks_for_fast_open(&self) -> bool {
+        let Some(tcp) = self.tcp() else { return false };
+        let is_of_experiment = |kind: &u8| {
+            let content = option_of(tcp.options, *kind);
+            content.is_some_and(|content| content.starts_with(&FAST_OPEN_EXPERIMENT))
+        };
+        option_of(tcp.options, FAST_OPEN).is_some() || [253, 254].iter().any(is_of_experiment)
     }
 
     fn icmp(&self) -> Option<Icmp> {

@@ -68,6 +68,14 @@ impl Detector {
         }
     }
 
+    /// Looks at what waits of a side's stream if the connection is closed and the other side has acknowledged all of it, as
+    /// Suricata does with the next segment of this side.
+    pub(super) fn end_stream(&mut self, state: &mut FlowState, moment: &Moment<'_>) {
+        if state.is_at_end(moment.direction) {
+            self.flush(state, moment);
+        }
+    }
+
     /// Looks at what waits of a side's stream.
     pub(super) fn flush(&mut self, state: &mut FlowState, moment: &Moment<'_>) {
         let side = at(moment.direction);
@@ -77,7 +85,7 @@ impl Detector {
         else {
             return;
         };
-        if !state.is_over(self.number) {
+        if !state.is_over(self.number) && !state.is_shown_syn(side, &window) {
             state.sizes_then = Some(window.sizes);
             let program = Arc::clone(&self.program);
             let mut found = std::mem::take(&mut self.found);

@@ -155,3 +155,23 @@ fn a_flow_of_one_side_is_established_if_that_is_asked_for() {
         assert_eq!(watch.sids(), expected);
     }
 }
+
+/// What asks for another protocol waits until the protocol of the flow is known, or known to be none, and matches once for a side.
+#[test]
+fn another_protocol_is_one_that_is_known() {
+    let rules = "alert tcp any any -> any any (app-layer-protocol:!http; sid:1;)
+alert tcp any any -> any any (app-layer-protocol:!http,final; app-layer-protocol:!tls,final; sid:2;)
+alert tcp any any -> any any (app-layer-protocol:!http; content:\"a\"; sid:3;)
+alert tcp any any -> any any (app-layer-protocol:http; flow:to_server; sid:4;)";
+    let packet = |watch: &mut Watch| watch.packet(Forward, &tcp(16).payload(b"")).sids();
+    let mut watch = Watch::new(rules);
+    assert_eq!((packet(&mut watch), packet(&mut watch)), (vec![], vec![]));
+    watch.moment.is_unidentified = true;
+    assert_eq!((packet(&mut watch), packet(&mut watch)), (vec![1, 2], vec![]));
+    assert_eq!(watch.packet(Reverse, &answer(16).payload(b"")).sids(), [1, 2]);
+    assert_eq!(watch.chunk(Forward, b"a").end().sids(), [3]);
+    for (name, expected) in [("http", vec![4]), ("tls", vec![1]), ("ssh", vec![1, 2])] {
+        let mut watch = Watch::new(rules).named(name);
+        assert_eq!((packet(&mut watch), packet(&mut watch)), (expected, vec![]), "{name}");
+    }
+}

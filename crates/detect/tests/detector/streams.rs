@@ -81,6 +81,81 @@ fn streams_are_looked_at_to_a_depth() {
     }
 }
 
+/// What waits of a stream is looked at when it has ended, and not when its flow leaves the table.
+#[test]
+fn the_end_of_a_stream_is_looked_at_with_its_last_segments() {
+    let rule = "alert tcp any any -> any any (content:\"needle\"; sid:1;)";
+    let ends = flags::FIN | flags::ACK;
+    let client = |flags: u8, seq: u32| (Forward, tcp(flags).seq(seq).ack(50).payload(b""));
+    let server = |flags: u8, ack: u32| (Reverse, answer(flags).seq(50).ack(ack).payload(b""));
+    // The segments after the needle, and the number of the one that ends its stream; 0 for none.
+    for (segments, last) in [
+        (vec![server(flags::ACK, 7), client(flags::ACK, 7)], 0),
+        // The bytes before the end are acknowledged earlier, or later.
+        (vec![server(flags::ACK, 7), client(ends, 7)], 2),
+        (vec![client(ends, 7), server(flags::ACK, 8), client(flags::ACK, 8)], 3),
+        (vec![server(flags::ACK, 7), client(flags::RST, 7)], 2),
+        (vec![server(flags::RST | flags::ACK, 7), client(flags::ACK, 7)], 2),
+        // Some of them are not.
+        (vec![client(ends, 7), server(ends, 6), client(flags::ACK, 8)], 0),
+        (vec![client(flags::RST, 7), client(flags::RST, 7)], 0),
+        // The other side alone ends.
+        (vec![server(ends, 7), client(flags::ACK, 7)], 0),
+    ] {
+        let mut watch = Watch::new(rule);
+        watch.packet(Forward, &tcp(flags::SYN).seq(0).payload(b""));
+        watch.packet(Forward, &tcp(flags::ACK).seq(1).payload(b"needle")).chunk(Forward, b"needle");
+        let mut found = watch.sids().len();
+        assert_eq!(found, 0);
+        for (number, (side, frame)) in segments.iter().enumerate() {
+            let here = watch.packet(*side, frame).sids().len();
+            assert_eq!(here == 1, number + 1 == last, "{number} of {last}");
+            found += here;
+        }
+        assert_eq!(watch.end().sids().len() + found, 1, "it matches once");
+    }
+    // Bytes before the end have not come.
+    let mut watch = Watch::new(rule);
+    watch.packet(Forward, &tcp(flags::SYN).seq(0).payload(b""));
+    watch.packet(Forward, &tcp(flags::ACK).seq(1).payload(b"need")).chunk(Forward, b"need");
+    watch.packet(Reverse, &answer(flags::ACK).seq(50).ack(8).payload(b""));
+    assert_eq!(watch.packet(Forward, &tcp(ends).seq(7).payload(b"!")).sids(), []);
+    watch.packet(Forward, &tcp(flags::ACK).seq(5).payload(b"le")).chunk(Forward, b"le").chunk(Forward, b"!");
+    assert_eq!(watch.end().sids(), [1]);
+}
+
+/// What a SYN carries without Fast Open is looked at once: as a packet's.
+#[test]
+fn bytes_of_a_lone_syn_match_once() {
+    let rules = "alert tcp any any -> any any (content:\"needle\"; sid:1;)
+alert tcp-pkt any any -> any any (content:\"needle\"; sid:2;)";
+    let syn = tcp(flags::SYN).seq(0).payload(b"a needle");
+    assert_eq!(Watch::new(rules).packet(Forward, &syn).chunk(Forward, b"a needle").end().sids(), [1, 2]);
+    // A host that answers, and takes it.
+    let mut watch = Watch::new(rules);
+    watch.packet(Forward, &syn);
+    assert_eq!(watch.sids(), [1, 2]);
+    watch.packet(Reverse, &answer(flags::SYN | flags::ACK).seq(50).ack(9).payload(b""));
+    watch.packet(Forward, &tcp(flags::ACK).seq(9).payload(b"")).chunk(Forward, b"a needle");
+    watch.end();
+    assert!(watch.sids().len() <= 1);
+    // What follows a SYN without payload is looked at, whatever of the handshake was captured.
+    let mut watch = Watch::new(rules);
+    watch.packet(Forward, &tcp(flags::SYN).seq(0).payload(b""));
+    watch.packet(Forward, &tcp(0).seq(1).payload(b"need")).chunk(Forward, b"need");
+    watch.packet(Forward, &tcp(0).seq(5).payload(b"le")).chunk(Forward, b"le");
+    assert_eq!(watch.end().sids(), [1]);
+    // With Fast Open, by its option and by the experimental one, it is looked at as a stream alone.
+    for option in [&[34, 4, 1, 2][..], &[254, 6, 0xf9, 0x89, 1, 2], &[1, 253, 4, 0xf9, 0x89]] {
+        let syn = tcp(flags::SYN).seq(0).options(option).payload(b"a needle");
+        let mut watch = Watch::new(rules);
+        assert_eq!(watch.packet(Forward, &syn).sids(), [2], "{option:?}");
+        assert_eq!(watch.chunk(Forward, b"a needle").end().sids(), [1]);
+    }
+    let other = tcp(flags::SYN).seq(0).options(&[254, 4, 1, 2]).payload(b"a needle");
+    assert_eq!(Watch::new(rules).packet(Forward, &other).sids(), [1, 2]);
+}
+
 #[test]
 fn sizes_of_streams() {
     let at = |direction: Direction, flags: u8, seq: u32, payload: &[u8]| {

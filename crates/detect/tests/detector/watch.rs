@@ -105,6 +105,7 @@ impl Watch {
                 responder: (address(SERVER), 80),
                 ip_proto: 6,
                 protocols: [0; 4],
+                is_unidentified: false,
                 first: Time(0),
                 packet: None,
             },

@@ -143,15 +143,7 @@ impl Half {
                 self.drain(work);
             }
             _ => {
-                let queue = self.rest.get_or_insert_default().queue.get_or_insert_default();
-                let before = queue.cost();
-                let policy = work.policy;
-                let prefers_new = |new, old| policy.prefers_new(new, old);
-                let Inserted { retransmitted, overlap_conflict } =
-                    queue.insert(start, data, work.time, policy.joins(), prefers_new);
-                work.stats.held = work.stats.held.saturating_add_signed(queue.cost() as i64 - before as i64);
-                work.stats.retransmitted += retransmitted;
-                work.stats.overlap_conflict += overlap_conflict;
+                self.hold(start, data, work);
                 work.stats.reordered += 1;
                 self.drain(work);
                 if self.queue().is_some_and(|queue| queue.len() > MAX_PIECES) {
@@ -159,6 +151,45 @@ impl Half {
                 }
             }
         }
+    }
+
+    /// Takes the bytes of a SYN that begins the handshake. They wait for its answer, which says whether the other side takes them
+    /// (TCP Fast Open, RFC 7413, 4.2): one that does not gets other bytes at these places later.
+    pub fn data_of_syn<F: FnMut(Chunk<'_>)>(&mut self, seq: u32, data: &[u8], work: &mut Work<'_, F>) {
+        match self.place(seq) {
+            Some(0) if self.at == 0 && self.queue().is_none() => self.hold(0, data, work),
+            _ => self.data(seq, data, work),
+        }
+    }
+
+    /// Takes a SYN-ACK of the other side, which acknowledges the bytes of the SYN that it takes. Others are no part of the stream.
+    pub fn answer<F: FnMut(Chunk<'_>)>(&mut self, ack: u32, work: &mut Work<'_, F>) {
+        let Some(place) = self.place(ack).filter(|_| self.is_begun) else { return };
+        self.ahead = self.ahead.max(place.saturating_sub(self.at) as u32);
+        let is_refused = self.at == 0 && place == 0 && self.waits() == Some(0);
+        if let Some(queue) = self.rest.as_mut().filter(|_| is_refused).and_then(|rest| rest.queue.take()) {
+            work.stats.held = work.stats.held.saturating_sub(queue.cost() as u64);
+        }
+    }
+
+    /// Emits the bytes of a SYN, if they wait: the handshake is over.
+    pub fn release<F: FnMut(Chunk<'_>)>(&mut self, work: &mut Work<'_, F>) {
+        if self.at == 0 && self.waits() == Some(0) {
+            self.drain(work);
+        }
+    }
+
+    /// Keeps bytes that cannot be emitted yet.
+    fn hold<F: FnMut(Chunk<'_>)>(&mut self, start: u64, data: &[u8], work: &mut Work<'_, F>) {
+        let queue = self.rest.get_or_insert_default().queue.get_or_insert_default();
+        let before = queue.cost();
+        let policy = work.policy;
+        let prefers_new = |new, old| policy.prefers_new(new, old);
+        let Inserted { retransmitted, overlap_conflict } =
+            queue.insert(start, data, work.time, policy.joins(), prefers_new);
+        work.stats.held = work.stats.held.saturating_add_signed(queue.cost() as i64 - before as i64);
+        work.stats.retransmitted += retransmitted;
+        work.stats.overlap_conflict += overlap_conflict;
     }
 
     /// Leaves out the byte of that sequence number when it arrives.

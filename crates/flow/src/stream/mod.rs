@@ -30,11 +30,20 @@ pub struct StreamConfig {
     /// Whether urgent bytes are left out of the stream, as the socket interfaces of Linux and Windows do by default
     /// (without `SO_OOBINLINE`); otherwise they stay in place.
     pub urgent_apart: bool,
+    /// Whether the bytes of a SYN are part of the stream at once. Otherwise they wait for its answer, which says whether the other
+    /// side takes them (TCP Fast Open, RFC 7413, 4.2).
+    pub syn_at_once: bool,
 }
 
 impl Default for StreamConfig {
     fn default() -> Self {
-        Self { memory: 64 << 20, each: 4 << 20, overlap: Overlap::default(), urgent_apart: false }
+        Self {
+            memory: 64 << 20,
+            each: 4 << 20,
+            overlap: Overlap::default(),
+            urgent_apart: false,
+            syn_at_once: false,
+        }
     }
 }
 
@@ -114,6 +123,11 @@ impl Streams {
         Self { config, pairs: Rows::default(), stats: StreamStats::default() }
     }
 
+    /// Changes [`StreamConfig::syn_at_once`] for segments that come.
+    pub fn take_syns_at_once(&mut self, at_once: bool) {
+        self.config.syn_at_once = at_once;
+    }
+
     /// Takes a segment of the flow in that row. Chunks go to `emit`.
     pub fn segment(&mut self, row: u32, segment: &Segment<'_>, mut emit: impl FnMut(Chunk<'_>)) {
         // A stream of only a refused handshake needs no memory.
@@ -134,14 +148,19 @@ impl Streams {
             stats: &mut self.stats,
             emit: &mut emit,
         };
-        if let Some(ack) = segment.ack {
-            other.acknowledge(ack, &mut work);
+        let is_syn = segment.flags & SYN != 0;
+        match segment.ack {
+            Some(ack) if is_syn => other.answer(ack, &mut work),
+            Some(ack) => other.acknowledge(ack, &mut work),
+            None => {}
         }
         work.direction = segment.direction;
         let mut seq = segment.seq;
-        if segment.flags & SYN != 0 {
+        if is_syn {
             mine.begin(seq);
             seq = seq.wrapping_add(1);
+        } else {
+            mine.release(&mut work);
         }
         // Payload of a reset is a diagnostic text (RFC 9293 3.5.3).
         if segment.flags & RST != 0 {
@@ -151,7 +170,10 @@ impl Streams {
             if let Some(urgent) = segment.urgent.filter(|_| self.config.urgent_apart) {
                 mine.leave_out(seq.wrapping_add(u32::from(urgent)).wrapping_sub(1));
             }
-            mine.data(seq, segment.data, &mut work);
+            match is_syn && segment.ack.is_none() && !self.config.syn_at_once {
+                true => mine.data_of_syn(seq, segment.data, &mut work),
+                false => mine.data(seq, segment.data, &mut work),
+            }
         }
         let behind = seq.wrapping_add(segment.data.len() as u32);
         if segment.cut > 0 {

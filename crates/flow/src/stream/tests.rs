@@ -117,6 +117,35 @@ fn a_second_syn_counts_while_nothing_was_emitted() {
 }
 
 #[test]
+fn bytes_of_a_syn_wait_for_its_answer() {
+    let syn = Segment { flags: SYN, ..forward(99, "ab") };
+    let answer = |number| Segment { flags: SYN | ACK, ..ack(number) };
+    let with = |more: &[Segment<'static>]| text(&[&[syn], more].concat());
+    // They are taken: the answer acknowledges them.
+    assert_eq!(with(&[answer(102), forward(102, "cd")]), "abcd");
+    assert_eq!(with(&[answer(102), flags(102, ACK)]), "ab");
+    // They are not taken, and sent again as they were or as other bytes.
+    assert_eq!(with(&[answer(100), forward(100, "ab"), forward(102, "cd")]), "abcd");
+    assert_eq!(with(&[answer(100), forward(100, "xycd")]), "xycd");
+    // The other side is not captured.
+    assert_eq!(with(&[forward(102, "cd")]), "abcd");
+    assert_eq!(with(&[]), "ab");
+    // Nothing is emitted before the handshake is over.
+    let mut streams = Streams::new(StreamConfig::default());
+    let mut bytes = 0;
+    for segment in [syn, answer(102)] {
+        streams.segment(0, &segment, |chunk| bytes += chunk.data.len());
+        assert_eq!(bytes, 0);
+    }
+    streams.segment(0, &flags(102, ACK), |chunk| bytes += chunk.data.len());
+    assert_eq!((bytes, streams.stats().held), (2, 0));
+    // If asked for, they do not wait.
+    streams.take_syns_at_once(true);
+    streams.segment(1, &syn, |chunk| bytes += chunk.data.len());
+    assert_eq!((bytes, streams.stats().held), (4, 0));
+}
+
+#[test]
 fn urgent_bytes_are_left_out_if_configured() {
     let segments = [flags(99, SYN), Segment { urgent: Some(2), ..forward(100, "a!b") }, forward(103, "c")];
     assert_eq!(text(&segments), "a!bc");

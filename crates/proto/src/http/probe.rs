@@ -1,7 +1,7 @@
 //! Identifies HTTP/1.
 
 use super::message::RequestLine;
-use super::{METHODS, PROTOCOL};
+use super::{METHODS, OTHER_METHODS, PROTOCOL};
 use crate::{Heads, Probe};
 
 /// An unfinished line of this length that begins with a method and a path is almost certainly HTTP.
@@ -23,6 +23,12 @@ pub(super) fn probe(heads: &Heads<'_>) -> Probe {
         (client, server) if client == Probe::Reject || server == Probe::Reject => Probe::Reject,
         _ => Probe::Maybe,
     }
+}
+
+/// Whether a head begins with a known method and a blank, or may do so with further bytes.
+pub(crate) fn is_plain_request(head: &[u8]) -> bool {
+    let mut methods = METHODS.iter().chain(&OTHER_METHODS);
+    methods.any(|method| head.iter().zip(method.iter().chain(b" ")).all(|(byte, form)| byte == form))
 }
 
 /// Whether the first line is a whole request of HTTP/0.9: GET and a path or a URL.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const ANSWERS: &str = include_str!("et-open.tsv");
 /// Required number of pairs that both have: in the captures that are looked at, and in those that are set aside.
-const REQUIRED: [usize; 2] = [33, 35];
+const REQUIRED: [usize; 2] = [34, 36];
 /// Maximum number of pairs that Weir alone has, in both parts of the captures.
 const FURTHER: [usize; 2] = [0, 0];
 /// The gate runs the captures in which a rule alerted, and one of this many others.
