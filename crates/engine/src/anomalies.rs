@@ -27,7 +27,10 @@ impl Anomalies<'_> {
 
     /// Takes what is odd about a packet of no flow. `flow` has its sender and receiver.
     pub fn of_no_flow(&mut self, flow: &FlowIdentity, packet: Seen<'_>, time: Time, record: Record<'_>) {
-        self.take(&Place { row: None, flow, named: Named::default(), time, packet: Some(packet) }, record);
+        self.take(
+            &Place { is_outer: false, row: None, flow, named: Named::default(), time, packet: Some(packet) },
+            record,
+        );
     }
 
     /// Takes an anomaly at a place; its packet is the one that has it, if it is known.

@@ -1,6 +1,6 @@
 //! Rules over the flows of a worker: the state of each flow, and the way from matches to records of alerts.
 
-use crate::flow_fields::tunnel as tunnel_word;
+use crate::outer_flows::{OuterFlows, tunnel};
 use crate::{FlowIdentity, RuleState};
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -12,9 +12,8 @@ use weir_detect::{
 };
 use weir_flow::{FlowPacket, FlowVerdict, Rows};
 use weir_proto::{Alert, AlertPlace, AlertSide, AlertTunnel, AlertValue, Buffer, PROTOCOLS, Record, Value};
-use weir_wire::header::{Header, Ipv4, Ipv6};
 use weir_wire::stream::Chunk;
-use weir_wire::{Direction, Layers, LinkType, MAX_TUNNELS, Network, Time, Tunnel, decapsulate, decode};
+use weir_wire::{Direction, Layers, LinkType, Packet, Time};
 
 /// Rules of a run, in the form in which flows are looked at. Plans with this value have equal rules.
 #[derive(Clone, Debug)]
@@ -87,10 +86,10 @@ impl Eq for Rules {}
 
 /// A flow that rules look at.
 #[derive(Default)]
-struct Watched {
-    state: FlowState,
+pub(crate) struct Watched {
+    pub state: FlowState,
     /// What the initiator and the responder have sent.
-    sides: [AlertSide; 2],
+    pub sides: [AlertSide; 2],
     /// The latest bytes of their streams, if alerts have payload.
     latest: [Latest; 2],
     /// The tunnels that carry their packets, by the first of them.
@@ -101,10 +100,15 @@ struct Watched {
     /// Whether a rule has made an alert.
     alerted: bool,
     /// Bytes of memory accounted to it.
-    held: usize,
+    pub held: usize,
 }
 
 impl Watched {
+    /// A flow of which nothing is known.
+    pub fn new() -> Box<Self> {
+        Box::new(Self { held: size_of::<Self>(), ..Self::default() })
+    }
+
     fn judged(&self) -> Judged {
         let verdict = self.state.verdict().and_then(|action| match action {
             Action::Pass => Some(FlowVerdict::Pass),
@@ -114,7 +118,8 @@ impl Watched {
         Judged { alerted: self.alerted, verdict }
     }
 
-    fn memory(&self) -> usize {
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
         let latest: usize = self.latest.iter().map(|latest| latest.0.capacity()).sum();
         size_of::<Self>() + self.state.memory() + latest
     }
@@ -161,12 +166,12 @@ struct Shown {
 }
 
 impl Shown {
-    fn show(&mut self, seen: &FlowPacket<'_>) {
-        let data = seen.packet.data.get(..Alert::PACKET).unwrap_or(seen.packet.data);
-        self.link = seen.packet.link;
+    fn show(&mut self, packet: &Packet<'_>, layers: &Layers) {
+        let data = packet.data.get(..Alert::PACKET).unwrap_or(packet.data);
+        self.link = packet.link;
         self.data.clear();
         self.data.extend_from_slice(data);
-        let (from, length) = (seen.layers.payload as usize, seen.layers.payload_of(data).len());
+        let (from, length) = (layers.payload as usize, layers.payload_of(data).len());
         self.payload = from..from.saturating_add(length);
     }
 
@@ -222,6 +227,8 @@ impl<'a> Known<'a> {
 pub(crate) struct Detection {
     detector: Detector,
     flows: Rows<Option<Box<Watched>>>,
+    /// The flows of packets that carry others.
+    outer: OuterFlows,
     /// Whether alerts have payload.
     with_payload: bool,
     /// Whether alerts of rules that drop or refuse say that these have blocked.
@@ -260,6 +267,8 @@ pub(crate) struct Named {
 /// When and where something of a flow is looked at.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
+    /// Whether it is an outer packet of one in tunnels: `flow` is its own.
+    pub is_outer: bool,
     /// The row of the flow; `None` for a packet of no flow.
     pub row: Option<u32>,
     pub flow: &'a FlowIdentity,
@@ -278,6 +287,7 @@ impl<'a> Place<'a> {
     /// The place of a packet.
     pub fn of(seen: &'a FlowPacket<'a>, named: Named) -> Self {
         Self {
+            is_outer: false,
             row: Some(seen.row),
             flow: &seen.flow,
             named,
@@ -316,6 +326,7 @@ impl Detection {
         Self {
             detector,
             flows: Rows::default(),
+            outer: OuterFlows::default(),
             with_payload: rules.with_payload,
             blocks: rules.blocks(),
             packet: Shown::default(),
@@ -384,9 +395,9 @@ impl Detection {
             if self.held >= self.limit {
                 return None;
             }
-            let held = size_of::<Watched>();
-            self.held += held;
-            *place = Some(Box::new(Watched { held, ..Watched::default() }));
+            let watched = Watched::new();
+            self.held += watched.held;
+            *place = Some(watched);
         }
         place.as_deref_mut()
     }
@@ -409,7 +420,7 @@ impl Detection {
         self.packet.is_there = true;
         self.detector.at_packet(Some(seen.packet.number));
         if self.with_payload {
-            self.packet.show(seen);
+            self.packet.show(seen.packet, seen.layers);
         }
         // What is noted of a packet takes no memory beyond that of the flow, so that it is accounted once.
         if self.watched(seen.row).is_none() {
@@ -456,6 +467,41 @@ impl Detection {
     pub fn unread_packet(&mut self, seen: &FlowPacket<'_>, named: Named) {
         let place = Place::of(seen, named);
         self.look(&place, seen.direction, |detector, state, moment| detector.unread_packet(state, moment));
+    }
+
+    /// Looks at a packet that carries the next one in a tunnel, and emits its alerts: it is a packet of its own to rules, as in
+    /// Suricata. Without room it is not looked at.
+    pub fn outer_packet(
+        &mut self,
+        packet: &Packet<'_>,
+        layers: &Layers,
+        mut emit: impl FnMut(&FlowIdentity, Record<'_>),
+    ) {
+        let Some((flow, direction)) = self.outer.flow(packet, layers, &mut self.held, self.limit) else {
+            self.unseen += 1;
+            return;
+        };
+        self.packet.is_there = true;
+        self.detector.at_packet(Some(packet.number));
+        if self.with_payload {
+            self.packet.show(packet, layers);
+        }
+        let seen = Some(Seen::of(packet, layers));
+        let (named, time) = (Named::default(), packet.time);
+        let place = Place { is_outer: true, row: None, flow: &flow, named, time, packet: seen };
+        let moment = place.moment(direction, false);
+        let detector = &mut self.detector;
+        self.outer.look(&flow.key, &mut self.held, |watched| {
+            let [initiator, responder] = &mut watched.sides;
+            let side = of_side(direction, initiator, responder);
+            side.packets += 1;
+            side.bytes += u64::from(packet.wire_len);
+            Detector::sees(&mut watched.state, direction, &Seen::of(packet, layers));
+            detector.packet(&mut watched.state, &moment);
+        });
+        self.alerts(&place, |record| emit(&flow, record));
+        self.release(|record| emit(&flow, record));
+        self.is_read();
     }
 
     /// Looks at the next bytes of a stream.
@@ -542,12 +588,19 @@ impl Detection {
         if all.is_empty() {
             return;
         }
-        let watched = place.row.and_then(|row| self.flows.get_mut(row)).and_then(Option::as_deref_mut);
+        let Self { flows, outer, .. } = self;
+        let watched = match place.is_outer {
+            true => outer.get_mut(&place.flow.key),
+            false => place.row.and_then(|row| flows.get_mut(row)).and_then(Option::as_deref_mut),
+        };
         if let Some(watched) = watched {
             watched.alerted = true;
             all.iter_mut().for_each(|found| found.direction = turned_if(watched.is_turned, found.direction));
         }
-        let watched = place.row.and_then(|row| self.flows.get(row)).and_then(Option::as_deref);
+        let watched = match place.is_outer {
+            true => self.outer.get(&place.flow.key),
+            false => place.row.and_then(|row| self.flows.get(row)).and_then(Option::as_deref),
+        };
         let known = |found: &Match| Known::of(found, place, watched);
         match &mut self.waiting {
             None => all.iter().for_each(|found| self.emit(found, &known(found), &mut emit)),
@@ -592,42 +645,11 @@ impl Detection {
 
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
-        self.held + self.flows.memory() + self.packet.data.capacity()
+        self.held + self.flows.memory() + self.outer.memory() + self.packet.data.capacity()
     }
 }
 
 const TCP: u8 = 6;
-
-/// The tunnel that carries the level of a packet that is looked at.
-fn carrier(seen: &FlowPacket<'_>, outermost: Layers) -> Option<Tunnel> {
-    let mut level = outermost;
-    for _ in 0..MAX_TUNNELS {
-        let inner = decapsulate(seen.packet, &level)?;
-        if inner.network == seen.layers.network {
-            return Some(level.tunnel);
-        }
-        level = inner;
-    }
-    None
-}
-
-/// The tunnel of a packet of a flow within one.
-fn tunnel(seen: &FlowPacket<'_>) -> Option<AlertTunnel> {
-    let outermost = decode(seen.packet);
-    let data = seen.packet.data.get(outermost.network as usize..)?;
-    let (source, destination): (IpAddr, IpAddr) = match outermost.network_kind {
-        Network::Ipv4 => Ipv4::parse(data).map(|(ip, _)| (ip.src.into(), ip.dst.into()))?,
-        Network::Ipv6 => Ipv6::parse(data).map(|(ip, _)| (ip.src.into(), ip.dst.into()))?,
-        _ => return None,
-    };
-    let [from, to] = outermost.ports;
-    Some(AlertTunnel {
-        kind: tunnel_word(carrier(seen, outermost)?)?,
-        source: (source, from),
-        destination: (destination, to),
-        ip_proto: outermost.ip_proto,
-    })
-}
 
 /// The anomaly of a record of the table, and the side that it is of.
 fn anomaly<'r>(record: &'r Record<'_>) -> Option<(Direction, Anomaly<'r>)> {

@@ -56,6 +56,7 @@ mod meter;
 mod non_ip;
 mod odd_packets;
 mod odd_segments;
+mod outer_flows;
 mod own_apps;
 mod plan;
 mod planned;

@@ -54,7 +54,14 @@ impl RecordEmitter<'_, '_> {
     /// Lets rules look at something of the flow, and emits their alerts.
     fn with_rules(&mut self, named: Named, look: impl FnOnce(&mut Detection, &Place<'_>)) {
         let Some((detection, row)) = self.detection.take() else { return };
-        let place = Place { row: Some(row), flow: self.identity, named, time: self.time, packet: self.seen };
+        let place = Place {
+            is_outer: false,
+            row: Some(row),
+            flow: self.identity,
+            named,
+            time: self.time,
+            packet: self.seen,
+        };
         look(detection, &place);
         detection.alerts(&place, |record| self.record(record));
         self.detection = Some((detection, row));

@@ -10,6 +10,7 @@ use crate::detection::{Detection, Judged, Named, Place};
 use crate::held::{self, HeldPackets};
 use crate::odd_packets::OddPackets;
 use crate::odd_segments::OddSegments;
+use crate::outer_flows::carriers;
 use crate::own_apps::FirstBytes;
 use crate::read::Reading;
 use crate::record_emitter::RecordEmitter;
@@ -375,6 +376,9 @@ impl Sessions {
         if let Some(measurer) = &mut self.measurer {
             self.stats.records += handed_on(&self.asked, measurer.packet(seen, tap));
         }
+        if seen.layers.within != 0 {
+            self.detect_outer(seen, tap);
+        }
         if let Some(detection) = &mut self.detection {
             detection.sees(seen);
         }
@@ -434,6 +438,17 @@ impl Sessions {
         detection.alerts(&place, &mut emit);
         detection.release(&mut emit);
         detection.is_read();
+    }
+
+    /// Looks with rules at the packets that carry this one in tunnels.
+    fn detect_outer(&mut self, seen: &FlowPacket<'_>, tap: &mut Tap<'_>) {
+        let Self { detection: Some(detection), allowances, stats, .. } = self else { return };
+        for layers in carriers(seen) {
+            detection.outer_packet(seen.packet, &layers, |flow, record| {
+                let record = weir_proto::Record { packet: seen.packet.number, ..record };
+                allowances.emit(flow, record, stats, tap);
+            });
+        }
     }
 
     /// Whether a session reads the packet's flow, or will begin to.
@@ -611,7 +626,14 @@ impl Sessions {
         let named = self.named(odd.row);
         let (_, mut anomalies) = self.anomalies(sink);
         for name in oddities.names() {
-            let place = Place { row: Some(odd.row), flow: &odd.flow, named, time: odd.time, packet: None };
+            let place = Place {
+                is_outer: false,
+                row: Some(odd.row),
+                flow: &odd.flow,
+                named,
+                time: odd.time,
+                packet: None,
+            };
             anomalies.take(&place, odd_segment(name, odd.direction, odd.time));
         }
     }

@@ -257,7 +257,7 @@ fn limits_of_rules_are_counted() {
 
 #[test]
 fn an_alert_in_a_tunnel_has_the_ends_of_the_outermost_packet() {
-    let rule = "alert udp any any -> any any (content:\"x\"; sid:1;)";
+    let rule = "alert udp any any -> any !4789 (content:\"x\"; sid:1;)";
     let (here, there) = ([172, 16, 0, 1], [172, 16, 0, 2]);
     let inner = |sender: [u8; 4]| from(sender).udp(4_000, 9).payload(b"x");
     let frames = [
@@ -301,24 +301,55 @@ fn rules_take_the_client_of_a_turned_flow_for_the_client() {
 alert http any any -> any any (flow:to_client; http.stat_code; content:\"404\"; sid:2;)
 alert tcp any any -> any any (flow:to_client; content:\"GET \"; sid:3;)
 alert http any any -> any any (flow:to_server; flowbits:isset,asked; http.uri; content:\"/again\"; sid:4;)
-alert tcp any any -> any any (flow:established,to_server; content:\"GET /evil\"; flowbits:set,asked; sid:5;)
+alert tcp any any -> any any (flow:to_server; content:\"GET /evil\"; flowbits:set,asked; sid:5;)
 alert http 10.0.0.2 any -> 10.0.0.1 any (http.uri; content:\"/evil\"; sid:6;)
 alert http 10.0.0.1 any -> 10.0.0.2 any (http.uri; content:\"/evil\"; sid:7;)";
     let (one, other) = (b"GET /evil HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /again HTTP/1.1\r\nHost: a\r\n\r\n");
     let answer = b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n";
     let asks = |seq: u32, ack: u32| from(SERVER).tcp(53, 80, flags::ACK).seq(seq).ack(ack);
     let answers = |seq: u32, ack: u32| from(CLIENT).tcp(80, 53, flags::ACK).seq(seq).ack(ack);
-    let frames = [
-        from(CLIENT).tcp(80, 53, flags::SYN).seq(99).payload(b""),
-        from(SERVER).tcp(53, 80, flags::SYN | flags::ACK).seq(199).ack(100).payload(b""),
-        answers(100, 200).payload(b""),
+    let talk = [
         asks(200, 100).payload(one),
         answers(100, 200 + one.len() as u32).payload(answer),
         asks(200 + one.len() as u32, 100 + answer.len() as u32).payload(other),
     ];
+    let sids = |frames: &[Vec<u8>]| {
+        let mut found = emitted(rules, frames, false);
+        found.sort();
+        let sid = |alert: String| alert.strip_suffix(" from 10.0.0.1").unwrap().to_owned();
+        found.into_iter().map(sid).collect::<Vec<String>>()
+    };
+    assert_eq!(sids(&talk), [1, 2, 4, 5, 6].map(|sid| format!("alert {sid}")));
+    // Who sends a SYN is the client, whatever its port.
+    let handshake = [
+        from(CLIENT).tcp(80, 53, flags::SYN).seq(99).payload(b""),
+        from(SERVER).tcp(53, 80, flags::SYN | flags::ACK).seq(199).ack(100).payload(b""),
+        answers(100, 200).payload(b""),
+    ];
+    assert_eq!(sids(&[&handshake[..], &talk].concat()), ["alert 3", "alert 3"]);
+}
+
+/// The packets of a tunnel are packets of their own to rules, with the state of a flow.
+#[test]
+fn outer_packets_of_tunnels() {
+    let (here, there) = ([172, 16, 0, 1], [172, 16, 0, 2]);
+    let rules = "alert ip any any -> 172.16.0.2 any (msg:\"once for a side\"; sid:1;)
+alert ip any any -> any any (ip_proto:4; ttl:>0; sid:2;)
+alert udp any any -> any 4789 (content:\"evil\"; sid:4;)
+alert udp 172.16.0.2 any -> 172.16.0.1 4789 (content:\"|08|\"; startswith; sid:5;)
+alert ip any any -> any any (flow:to_client; ip_proto:4; sid:6;)";
+    let carried = |outer: Builder| outer.ipv4(CLIENT, SERVER).tcp(7, 8, flags::ACK).payload(b"evil");
+    let vxlan = |from: [u8; 4], to: [u8; 4]| {
+        build::ip().ipv4(from, to).udp(50_000, 4789).raw(&[8, 0, 0, 0, 0, 0, 7, 0]).frame()
+    };
+    let frames = [
+        carried(build::ip().ipv4(here, there)),
+        carried(build::ip().ipv4(here, there)),
+        build::ip().ipv4(there, here).ipv4(SERVER, CLIENT).tcp(8, 7, flags::ACK).payload(b"ok"),
+        carried(vxlan(there, here)),
+    ];
     let mut found = emitted(rules, &frames, false);
     found.sort();
-    let expected: Vec<String> =
-        [1, 2, 4, 5, 6].iter().map(|sid| format!("alert {sid} from 10.0.0.1")).collect();
-    assert_eq!(found, expected);
+    let alerts = [(1, 1), (2, 1), (2, 1), (2, 1), (4, 2), (5, 2), (6, 1)];
+    assert_eq!(found, alerts.map(|(sid, end)| format!("alert {sid} from 172.16.0.{end}")));
 }

@@ -1,11 +1,12 @@
 //! A pass over frames with rules.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use weir_api::{FunctionCall, Level, SubscriptionSpec};
 use weir_detect::{NoSources, Program, Reading, RuleFile, Ruleset, Variables};
 use weir_engine::{
-    ChecksumMode, Emitted, FlowConfig, Plan, RuleState, Rules, SessionConfig, SessionStats, Settings, Sink,
-    Worker,
+    ChecksumMode, Emitted, FlowConfig, FlowIdentity, Plan, RuleState, Rules, SessionConfig, SessionStats,
+    Settings, Sink, Worker,
 };
 use weir_filter::Options;
 use weir_proto::Value;
@@ -32,10 +33,22 @@ impl Sink for Alerts {
             self.1.push(flow.initiator().1.max(flow.responder().1));
         }
         let Emitted::Record(flow, record, _) = emitted else { return };
+        // Packets that carry others have alerts of their own.
+        if is_between_tunnels(flow) {
+            return;
+        }
         if let ("alert", Value::Uint(sid)) = (record.table.name, record.get("sid")) {
             let (one, other) = (flow.initiator().1, flow.responder().1);
             self.0.push((one.max(other), *sid));
         }
+    }
+}
+
+/// Whether a flow is between the ends of a tunnel.
+fn is_between_tunnels(flow: &FlowIdentity) -> bool {
+    match flow.initiator().0.to_canonical() {
+        IpAddr::V4(address) => address.octets()[0] != 10,
+        IpAddr::V6(address) => address.octets()[0] != 0xfd,
     }
 }
 
