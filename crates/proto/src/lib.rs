@@ -243,10 +243,18 @@ pub(crate) static ELSEWHERE: &[&Protocol] = &[
     &sip::PROTOCOL,
 ];
 
-/// Protocols that are also identified where the server is taken for the initiator, because a response came first or the ports say
-/// so: those whose responses no other protocol has. Each with a test of what its client sends, where the server has sent nothing: it
-/// leaves no doubt, or may become so.
-pub(crate) static TURNING: &[(&Protocol, fn(&[u8]) -> bool)] = &[(&http::PROTOCOL, http::is_plain_request)];
+/// A protocol that is also identified where the server is taken for the initiator, because a response came first or the ports say so:
+/// no other protocol has its responses.
+pub(crate) struct Turning {
+    /// The protocol.
+    pub protocol: &'static Protocol,
+    /// Whether what a client sends, while its server has sent nothing, leaves no doubt, or may become so.
+    pub is_plain_request: fn(&[u8]) -> bool,
+}
+
+/// All of these.
+pub(crate) static TURNING: &[Turning] =
+    &[Turning { protocol: &http::PROTOCOL, is_plain_request: http::is_plain_request }];
 
 /// The fields that name the site that a client asks for, as table and field.
 pub static SITE: [(&str, &str); 3] = [("http", "host"), ("tls", "server_name"), ("quic", "server_name")];

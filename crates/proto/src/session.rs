@@ -10,7 +10,7 @@ use crate::turned::{self, Turned};
 use crate::work::looked_at;
 use crate::{
     ALONE, ANNOUNCING, ELSEWHERE, Expected, Heads, Out, PROTOCOLS, Parser, Probe, Protocol, Setup, Step, TCP,
-    TURNING, UDP, Wants, stun, tls,
+    TURNING, Turning, UDP, Wants, stun, tls,
 };
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -614,7 +614,7 @@ impl Homes {
 fn turned_probe(setup: &Setup, forward: &[u8], reverse: &[u8]) -> Verdict {
     let ports = [setup.responder.1, setup.initiator.1];
     let heads = Heads { forward: reverse, reverse: forward, ports, ip_proto: setup.ip_proto };
-    for (protocol, is_plain_request) in TURNING {
+    for Turning { protocol, is_plain_request } in TURNING {
         if forward.is_empty() && !is_plain_request(reverse) {
             continue;
         }
