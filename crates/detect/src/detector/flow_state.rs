@@ -186,10 +186,10 @@ impl FlowState {
     /// Whether the connection has ended for a side: all bytes of it that were seen are read and acknowledged, and it is reset or
     /// the initiator has sent its FIN. After a FIN of the responder alone the initiator goes on.
     pub(super) fn is_at_end(&self, direction: Direction) -> bool {
-        let window = self.windows.get(at(direction)).and_then(Option::as_ref);
+        let window = self.windows.get(at(direction)).and_then(Option::as_deref);
         let extent = self.extents.get(at(direction));
         let [initiator, _] = &self.extents;
-        let is_read = |(window, extent): (&Box<Window>, &Extent)| {
+        let is_read = |(window, extent): (&Window, &Extent)| {
             window.offset.saturating_add(window.bytes.len() as u64) == extent.bytes()
                 && extent.is_acknowledged()
         };
