@@ -1,6 +1,7 @@
 //! Rules over the flows of a worker: the state of each flow, and the way from matches to records of alerts.
 
 use crate::outer_flows::{OuterFlows, tunnel};
+use crate::watched::{Judged, Latest, Watched, last};
 use crate::{FlowIdentity, RuleState};
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -10,7 +11,7 @@ use weir_detect::{
     Action, AlertsOfPacket, Anomaly, Detector, EventOf, FlowState, Judging, Match, MatchedIn, Moment,
     Onlooker, Program, Seen, Verdicts,
 };
-use weir_flow::{FlowPacket, FlowVerdict, Rows};
+use weir_flow::{FlowPacket, Rows};
 use weir_proto::{Alert, AlertPlace, AlertSide, AlertTunnel, AlertValue, Buffer, PROTOCOLS, Record, Value};
 use weir_wire::stream::Chunk;
 use weir_wire::{Direction, Layers, LinkType, Packet, Time};
@@ -83,78 +84,6 @@ impl PartialEq for Rules {
 }
 
 impl Eq for Rules {}
-
-/// A flow that rules look at.
-#[derive(Default)]
-pub(crate) struct Watched {
-    pub state: FlowState,
-    /// What the initiator and the responder have sent.
-    pub sides: [AlertSide; 2],
-    /// The latest bytes of their streams, if alerts have payload.
-    latest: [Latest; 2],
-    /// The tunnels that carry their packets, by the first of them.
-    tunnels: [Option<AlertTunnel>; 2],
-    /// Whether its client is the responder. The state and the matches of rules know the client as the initiator; all else here
-    /// goes by the flow.
-    is_turned: bool,
-    /// Whether a rule has made an alert.
-    alerted: bool,
-    /// Bytes of memory accounted to it.
-    pub held: usize,
-}
-
-impl Watched {
-    /// A flow of which nothing is known.
-    pub fn new() -> Box<Self> {
-        Box::new(Self { held: size_of::<Self>(), ..Self::default() })
-    }
-
-    fn judged(&self) -> Judged {
-        let verdict = self.state.verdict().and_then(|action| match action {
-            Action::Pass => Some(FlowVerdict::Pass),
-            Action::Drop => Some(FlowVerdict::Drop),
-            _ => None,
-        });
-        Judged { alerted: self.alerted, verdict }
-    }
-
-    /// Bytes of memory.
-    pub fn memory(&self) -> usize {
-        let latest: usize = self.latest.iter().map(|latest| latest.0.capacity()).sum();
-        size_of::<Self>() + self.state.memory() + latest
-    }
-}
-
-/// What rules have made of a flow so far.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Judged {
-    /// See [`weir_flow::FlowRecord::alerted`].
-    pub alerted: bool,
-    /// See [`weir_flow::FlowRecord::verdict`].
-    pub verdict: Option<FlowVerdict>,
-}
-
-/// The latest bytes of a stream, with a text in place of each gap: at most twice [`Alert::PAYLOAD`], of which alerts have the last
-/// half.
-#[derive(Default)]
-struct Latest(Vec<u8>);
-
-impl Latest {
-    fn add(&mut self, chunk: &Chunk<'_>) {
-        let gap = if chunk.gap > 0 { format!("[{} bytes missing]", chunk.gap) } else { String::new() };
-        for bytes in [gap.as_bytes(), last(chunk.data)] {
-            if self.0.len() + bytes.len() > 2 * Alert::PAYLOAD {
-                self.0.drain(..self.0.len().saturating_sub(Alert::PAYLOAD));
-            }
-            self.0.extend_from_slice(bytes);
-        }
-    }
-}
-
-/// The last [`Alert::PAYLOAD`] bytes.
-fn last(bytes: &[u8]) -> &[u8] {
-    bytes.get(bytes.len().saturating_sub(Alert::PAYLOAD)..).unwrap_or_default()
-}
 
 /// The packet that is read. Its bytes are there if alerts have payload.
 #[derive(Default)]
@@ -720,29 +649,5 @@ fn rule_and_match<'r>(rule: &'r weir_detect::ProgramRule, found: &Match, blocks:
         tunnel: None,
         payload: b"",
         packet: None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_latest_bytes_of_a_stream_have_a_text_for_each_gap() {
-        let mut latest = Latest::default();
-        let mut add = |gap: u64, data: &[u8]| {
-            let chunk = Chunk { time: Time(0), direction: Direction::Forward, gap, data };
-            latest.add(&chunk);
-            latest.0.clone()
-        };
-        add(0, b"VERY");
-        assert_eq!(add(4, b"DATA"), b"VERY[4 bytes missing]DATA");
-        let all: Vec<u8> = (0..100_000_u32).map(|number| (number % 251) as u8).collect();
-        for piece in all.chunks(1_448) {
-            assert!(add(0, piece).len() <= 2 * Alert::PAYLOAD);
-        }
-        let kept = add(0, b"");
-        assert_eq!(last(&kept), &all[all.len() - Alert::PAYLOAD..]);
-        assert_eq!(last(&add(1, &all)), &all[all.len() - Alert::PAYLOAD..]);
     }
 }

@@ -1,10 +1,10 @@
 //! Routes the output of the flow table to functions and to sessions.
 
 use crate::chains::Functions;
-use crate::detection::Judged;
 use crate::sessions::{Found, Sessions};
 use crate::sink::{Emitted, Sink};
 use crate::tap::Tap;
+use crate::watched::Judged;
 use crate::{Control, FlowRecord, Plan, Tally};
 use weir_flow::{FlowIdentity, FlowPacket, FlowSink, FlowTable, IpTunnel, OddSegment};
 use weir_wire::{

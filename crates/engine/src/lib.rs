@@ -78,6 +78,7 @@ mod trees;
 mod tunnels;
 mod uncommon;
 mod unidentified;
+mod watched;
 mod worker;
 
 pub use announced::{Announcements, PacketOrder};

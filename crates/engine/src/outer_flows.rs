@@ -1,8 +1,8 @@
 //! Packets that carry others in tunnels, as rules see them.
 
 use crate::FlowIdentity;
-use crate::detection::Watched;
 use crate::flow_fields::tunnel as tunnel_word;
+use crate::watched::Watched;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use weir_flow::FlowPacket;
