@@ -84,6 +84,10 @@ const DNS_MALFORMED: &[&str] = &[
 /// app-layer events", and the rule files of events of Suricata 8).
 pub static EVENTS: &[EventRow] = &[
     message("dhcp.truncated_options", "dhcp", &["truncated_options"]),
+    message("dnp3.bad_link_crc", "dnp3", &["bad_link_crc"]),
+    message("dnp3.bad_transport_crc", "dnp3", &["bad_transport_crc"]),
+    message("dnp3.len_too_small", "dnp3", &["len_too_small"]),
+    message("dnp3.too_long_reassembly", "dnp3", &["too_long_reassembly"]),
     message("dns.invalid_opcode", "dns", &["invalid_opcode"]),
     message("dns.malformed_data", "dns", DNS_MALFORMED),
     message("dns.name_too_long", "dns", &["dns_name_too_long"]),

@@ -12,8 +12,9 @@ use std::ops::Range;
 use weir_wire::{Direction, Time};
 
 /// The protocols that keep the law.
-const CHECKED: [&str; 29] = [
+const CHECKED: [&str; 30] = [
     "dce_rpc",
+    "dnp3",
     "dns",
     "ftp",
     "ftp_data",

@@ -399,9 +399,10 @@ fn a_field_that_is_read_is_that_of_the_whole_record() {
 
 /// Tables whose records may come in another order than the messages of a side: transactions overlap in them, or a record of
 /// a whole session, mail or file follows those of its parts.
-const OVERLAPPING: [&str; 24] = [
+const OVERLAPPING: [&str; 25] = [
     "anomaly",
     "dce_rpc",
+    "dnp3",
     "dns",
     "files",
     "imap",
@@ -810,6 +811,9 @@ fn numbers_belong_to_their_messages() {
             Forward,
             "1 939139389 | 2 939139389 | 4 939139389 | 5 939139389 | 8 939139389",
         ),
+        ("dnp3", 20000, "outstation-begins", "dnp3.func", Forward, "0 130 | 2 129 | 4 129 | 6 129"),
+        ("dnp3", 20000, "outstation-begins", "dnp3.func", Reverse, "1 0 | 2 1 | 3 0 | 5 0 | 6 20"),
+        ("dnp3", 20000, "outstation-begins", "dnp3.ind", Forward, "0 36864 | 2 2048 | 4 0 | 6 0"),
         ("kerberos", 88, "service", "krb5.err_code", Reverse, "3 7 | 5 60"),
         ("kerberos", 88, "service", "krb5.weak_encryption", Reverse, "1 0"),
         ("kerberos", 88, "service", "krb5.ticket_encryption", Reverse, "1 23"),
@@ -852,6 +856,7 @@ fn sides_are_complete_once() {
         ("smtp", 25, "mail", "0!!! 1!!", ""),
         ("smtp", 25, "reset", "0! 1!! 2!", ""),
         ("snmp", 161, "session", "0! 2! 4! 6! 7! 8!", "1! 3! 5!"),
+        ("dnp3", 20000, "outstation-begins", "0! 2! 4! 6!", "1! 2! 3! 5! 6!"),
         ("rfb", 5900, "none", "1! 3! 4!", "0! 2! 5!"),
         ("tls", 443, "tls12", "!!", "!!!"),
         ("ssh", 22, "password", "!!", "!!"),

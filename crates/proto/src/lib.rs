@@ -53,6 +53,7 @@ mod columns;
 mod dce_rpc;
 mod dhcp;
 mod dhcpv6;
+mod dnp3;
 mod dns;
 mod dtls;
 mod early;
@@ -150,7 +151,7 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &dce_rpc::PROTOCOL,
     &dhcp::PROTOCOL,
     &dhcpv6::PROTOCOL,
-    &identified::dnp3::PROTOCOL,
+    &dnp3::PROTOCOL,
     &dns::LLMNR,
     &dns::MDNS,
     &dns::NBNS,

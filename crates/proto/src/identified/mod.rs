@@ -12,7 +12,6 @@ pub(crate) mod bgp;
 pub(crate) mod bittorrent;
 pub(crate) mod bt_dht;
 pub(crate) mod coap;
-pub(crate) mod dnp3;
 pub(crate) mod edonkey;
 pub(crate) mod enip;
 pub(crate) mod gnutella;
@@ -71,7 +70,7 @@ impl Parser for Unread {
 
 /// What the bytes begin with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Frame {
+pub(crate) enum Frame {
     /// A frame of this length, all of which is here.
     Whole(usize),
     /// A frame that goes on.
@@ -82,7 +81,7 @@ enum Frame {
 
 impl Frame {
     /// A frame of a length, of which `bytes` are the beginning.
-    fn of(length: usize, bytes: &[u8]) -> Self {
+    pub fn of(length: usize, bytes: &[u8]) -> Self {
         if bytes.len() >= length { Self::Whole(length) } else { Self::Cut }
     }
 }
@@ -103,7 +102,7 @@ fn frames(heads: &Heads<'_>, mut head: &[u8], frame: impl Fn(&[u8]) -> Frame) ->
 }
 
 /// Whether one whole frame decides, and all bytes of both sides are frames.
-fn one_frame(heads: &Heads<'_>, frame: impl Fn(&[u8]) -> Frame) -> Probe {
+pub(crate) fn one_frame(heads: &Heads<'_>, frame: impl Fn(&[u8]) -> Frame) -> Probe {
     match [heads.forward, heads.reverse].map(|head| frames(heads, head, &frame)) {
         [None, _] | [_, None] => Probe::Reject,
         [Some(0), Some(0)] => Probe::Maybe,

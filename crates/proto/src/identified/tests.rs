@@ -131,8 +131,8 @@ fn coap() {
 #[test]
 fn dnp3() {
     let [request, response] = said("dnp3", "read", 2);
-    check_stream(&dnp3::PROTOCOL, &request, &response, 8);
-    check_datagram(&dnp3::PROTOCOL, &request, &response, 4);
+    check_stream(&crate::dnp3::PROTOCOL, &request, &response, 8);
+    check_datagram(&crate::dnp3::PROTOCOL, &request, &response, 4);
 }
 
 #[test]
