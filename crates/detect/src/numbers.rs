@@ -129,7 +129,7 @@ fn bits(value: Value<'_>, negate: bool, greatest: u64) -> Result<NumberTest, Fau
 }
 
 /// A number with its unit, or a name of one.
-fn number_of(value: Value<'_>, greatest: u64, words: &[(&str, u64)]) -> Result<u64, Fault> {
+pub(crate) fn number_of(value: Value<'_>, greatest: u64, words: &[(&str, u64)]) -> Result<u64, Fault> {
     let value = value.trimmed();
     let named = |(word, _): &&(&str, u64)| word.as_bytes().eq_ignore_ascii_case(value.bytes);
     if let Some((_, number)) = words.iter().find(named) {

@@ -4,7 +4,7 @@ use super::row::{Group, Keyword, reads};
 use crate::buffer::{RuleBuffer, Sides};
 use crate::builder::Builder;
 use crate::fault::Fault;
-use crate::numbers::NumberTest;
+use crate::numbers::{NumberTest, number_of};
 use crate::rule::Test;
 use crate::value::{Value, one_of};
 
@@ -23,6 +23,28 @@ const OF_CONNECT: &[(&str, u64)] =
 static WEBSOCKET: RuleBuffer =
     RuleBuffer::of("websocket.flags", &["websocket"], Sides::Both, "Flags of a frame.").multiple();
 const OF_WEBSOCKET: &[(&str, u64)] = &[("fin", 0x80), ("comp", 0x40)];
+
+/// The internal indications of DNP3 (IEEE 1815, clause 4), the first byte in the higher bits.
+static DNP3: RuleBuffer =
+    RuleBuffer::of("dnp3.ind", &["dnp3"], Sides::Both, "Internal indications of a response.").multiple();
+const OF_DNP3: &[(&str, u64)] = &[
+    ("all_stations", 0x0100),
+    ("class_1_events", 0x0200),
+    ("class_2_events", 0x0400),
+    ("class_3_events", 0x0800),
+    ("need_time", 0x1000),
+    ("local_control", 0x2000),
+    ("device_trouble", 0x4000),
+    ("device_restart", 0x8000),
+    ("no_func_code_support", 0x0001),
+    ("object_unknown", 0x0002),
+    ("parameter_error", 0x0004),
+    ("event_buffer_overflow", 0x0008),
+    ("already_executing", 0x0010),
+    ("config_corrupt", 0x0020),
+    ("reserved_2", 0x0040),
+    ("reserved_1", 0x0080),
+];
 
 const ARGUMENTS: &str = "[!]FLAG[,...]|[<|>|&]NUMBER";
 
@@ -52,6 +74,18 @@ pub(super) fn keywords() -> Vec<Keyword> {
             &["websocket.flags:mask;", "websocket.flags:;"],
             |builder, value| add(builder, value, &WEBSOCKET, OF_WEBSOCKET),
         ),
+        reads(
+            "dnp3_ind",
+            Group::Protocol,
+            "INDICATION[,...]",
+            "Internal indications of a response: any of these.",
+            &["dnp3_ind:need_time;", "dnp3_ind:class_1_events,class_2_events;", "dnp3_ind:0x1000;"],
+            &["dnp3_ind;", "dnp3_ind:time;", "dnp3_ind:0;", "dnp3_ind:65536;"],
+            |builder, value| {
+                let test = any(value.unquoted(), OF_DNP3)?;
+                builder.add_apart(&DNP3, Test::Number(test))
+            },
+        ),
     ]
 }
 
@@ -68,6 +102,18 @@ fn add(
         false => bits(value, names)?,
     };
     builder.add_apart(buffer, Test::Number(test))
+}
+
+/// At least one of the bits that are named.
+fn any(value: Value<'_>, names: &[(&str, u64)]) -> Result<NumberTest, Fault> {
+    let mut mask = 0;
+    for part in value.parts(b',') {
+        mask |= number_of(part.trimmed(), 0xffff, names)?;
+    }
+    match mask {
+        0 => Err(value.wrong("no flag is named")),
+        _ => Ok(NumberTest::NotBits(mask, 0)),
+    }
 }
 
 /// The bits that are named, and what they are.

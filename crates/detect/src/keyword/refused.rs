@@ -62,7 +62,7 @@ const ROWS: &[(&str, &[&str])] = &[
             "ike.vendor",
         ],
     ),
-    ("DNP3 is identified and not read", &["dnp3.data", "dnp3_data", "dnp3_func", "dnp3_ind", "dnp3_obj"]),
+    ("objects of DNP3 are not read", &["dnp3.data", "dnp3_data", "dnp3_obj"]),
     (
         "EtherNet/IP is identified and not read",
         &[

@@ -291,6 +291,10 @@ fn numbers_and_flags_of_protocols() {
         ("websocket", "websocket.mask", "websocket.mask:>4;", 5, 4),
         ("websocket", "websocket.flags", "websocket.flags:fin,!comp;", 0x80, 0xc0),
         ("websocket", "websocket.flags", "websocket.flags:fin,!comp;", 0xb0, 0),
+        ("dnp3", "dnp3.func", "dnp3_func:cold_restart;", 13, 14),
+        ("dnp3", "dnp3.func", "dnp3_func:129;", 129, 130),
+        ("dnp3", "dnp3.ind", "dnp3_ind:need_time,object_unknown;", 0x1002, 0x8001),
+        ("dnp3", "dnp3.ind", "dnp3_ind:need_time,object_unknown;", 2, 0),
         ("krb5", "krb5.err_code", "krb5_err_code:25;", 25, 24),
         ("krb5", "krb5.err_code", "krb5_err_code:!25;", 24, 25),
     ] {
