@@ -126,7 +126,8 @@ fn length(head: &[u8]) -> Length {
                 (Some(data), Some(_)) => Length::Is(HEADER + data + CHECK * data.div_ceil(BLOCK)),
             }
         }
-        _ => Length::Bad(1),
+        // As many bytes as were waited for.
+        [first, ..] => Length::Bad(if *first == MARK[0] { 2 } else { 1 }),
     }
 }
 
@@ -636,6 +637,21 @@ mod tests {
                 "READ RESPONSE 0 1 10 7",
             ]
         );
+    }
+
+    /// Bytes that begin no frame are named with equal bytes, however they are cut.
+    #[test]
+    fn what_begins_like_a_frame_is_malformed_in_any_cut() {
+        for wrong in [&[5, 41][..], &[5, 41, 10], &[41, 5], &[5, 5, 0x64]] {
+            let turns = vec![Turn::Data(Forward, frame(Forward, READ)), Turn::Data(Reverse, wrong.to_vec())];
+            let talk = Talk { ports: [49152, 20000], ip_proto: TCP, turns };
+            let whole = talk.emitted(|data| vec![data.to_vec()]).records;
+            assert!(whole.iter().any(|record| record.table.name == "anomaly"), "{wrong:?}");
+            for size in [1, 2] {
+                let cut = talk.emitted(|data| data.chunks(size).map(<[u8]>::to_vec).collect()).records;
+                assert_eq!(cut, whole, "{wrong:?} in pieces of {size}");
+            }
+        }
     }
 
     #[test]
