@@ -457,47 +457,6 @@ const DNS_TYPES: &[(&str, u64)] = &[
     ("any", 255),
 ];
 
-/// The functions of DNP3 (IEEE 1815, clause 4).
-const DNP3_FUNCTIONS: &[(&str, u64)] = &[
-    ("confirm", 0),
-    ("read", 1),
-    ("write", 2),
-    ("select", 3),
-    ("operate", 4),
-    ("direct_operate", 5),
-    ("direct_operate_nr", 6),
-    ("immed_freeze", 7),
-    ("immed_freeze_nr", 8),
-    ("freeze_clear", 9),
-    ("freeze_clear_nr", 10),
-    ("freeze_at_time", 11),
-    ("freeze_at_time_nr", 12),
-    ("cold_restart", 13),
-    ("warm_restart", 14),
-    ("initialize_data", 15),
-    ("initialize_appl", 16),
-    ("start_appl", 17),
-    ("stop_appl", 18),
-    ("save_config", 19),
-    ("enable_unsolicited", 20),
-    ("disable_unsolicited", 21),
-    ("assign_class", 22),
-    ("delay_measure", 23),
-    ("record_current_time", 24),
-    ("open_file", 25),
-    ("close_file", 26),
-    ("delete_file", 27),
-    ("get_file_info", 28),
-    ("authenticate_file", 29),
-    ("abort_file", 30),
-    ("activate_config", 31),
-    ("authenticate_req", 32),
-    ("authenticate_err", 33),
-    ("response", 129),
-    ("unsolicited_response", 130),
-    ("authenticate_resp", 131),
-];
-
 /// Numbers that parsers find.
 pub static NUMBERS: &[NumberRow] = &[
     number("dns.opcode", &["dns"], 15, "Operation of a message.", &[]),
@@ -545,7 +504,8 @@ pub static NUMBERS: &[NumberRow] = &[
     ),
     number("krb5.err_code", &["kerberos"], 0xffff_ffff, "Code of an error.", &[]).old(&["krb5_err_code"]),
     number("krb5.msg_type", &["kerberos"], 255, "Type of a message.", &[]).old(&["krb5_msg_type"]),
-    number("dnp3.func", &["dnp3"], 255, "Function of a message.", DNP3_FUNCTIONS).old(&["dnp3_func"]),
+    number("dnp3.func", &["dnp3"], 255, "Function of a message.", weir_proto::DNP3_FUNCTIONS)
+        .old(&["dnp3_func"]),
     number("ntp.version", &["ntp"], 7, "Version.", &[]),
     number(
         "ntp.mode",

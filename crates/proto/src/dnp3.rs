@@ -189,49 +189,51 @@ fn data(frame: &[u8]) -> Option<Vec<u8>> {
     Some(data)
 }
 
-/// Zeek's name of a function; the numbers are those of IEEE 1815, clause 4.
-fn function(number: u8) -> String {
-    let word = match number {
-        0x00 => "CONFIRM",
-        0x01 => "READ",
-        0x02 => "WRITE",
-        0x03 => "SELECT",
-        0x04 => "OPERATE",
-        0x05 => "DIRECT_OPERATE",
-        0x06 => "DIRECT_OPERATE_NR",
-        0x07 => "IMMED_FREEZE",
-        0x08 => "IMMED_FREEZE_NR",
-        0x09 => "FREEZE_CLEAR",
-        0x0a => "FREEZE_CLEAR_NR",
-        0x0b => "FREEZE_AT_TIME",
-        0x0c => "FREEZE_AT_TIME_NR",
-        0x0d => "COLD_RESTART",
-        0x0e => "WARM_RESTART",
-        0x0f => "INITIALIZE_DATA",
-        0x10 => "INITIALIZE_APPL",
-        0x11 => "START_APPL",
-        0x12 => "STOP_APPL",
-        0x13 => "SAVE_CONFIG",
-        0x14 => "ENABLE_UNSOLICITED",
-        0x15 => "DISABLE_UNSOLICITED",
-        0x16 => "ASSIGN_CLASS",
-        0x17 => "DELAY_MEASURE",
-        0x18 => "RECORD_CURRENT_TIME",
-        0x19 => "OPEN_FILE",
-        0x1a => "CLOSE_FILE",
-        0x1b => "DELETE_FILE",
-        0x1c => "GET_FILE_INFO",
-        0x1d => "AUTHENTICATE_FILE",
-        0x1e => "ABORT_FILE",
-        0x1f => "ACTIVATE_CONFIG",
-        0x20 => "AUTHENTICATE_REQ",
-        0x21 => "AUTHENTICATE_ERR",
-        0x81 => "RESPONSE",
-        0x82 => "UNSOLICITED_RESPONSE",
-        0x83 => "AUTHENTICATE_RESP",
-        _ => return format!("unknown-{number}"),
-    };
-    word.to_owned()
+/// Zeek's names of functions with their codes (IEEE 1815, clause 4). Rules name them so, too, in any case of letters.
+pub static DNP3_FUNCTIONS: &[(&str, u64)] = &[
+    ("CONFIRM", 0x00),
+    ("READ", 0x01),
+    ("WRITE", 0x02),
+    ("SELECT", 0x03),
+    ("OPERATE", 0x04),
+    ("DIRECT_OPERATE", 0x05),
+    ("DIRECT_OPERATE_NR", 0x06),
+    ("IMMED_FREEZE", 0x07),
+    ("IMMED_FREEZE_NR", 0x08),
+    ("FREEZE_CLEAR", 0x09),
+    ("FREEZE_CLEAR_NR", 0x0a),
+    ("FREEZE_AT_TIME", 0x0b),
+    ("FREEZE_AT_TIME_NR", 0x0c),
+    ("COLD_RESTART", 0x0d),
+    ("WARM_RESTART", 0x0e),
+    ("INITIALIZE_DATA", 0x0f),
+    ("INITIALIZE_APPL", 0x10),
+    ("START_APPL", 0x11),
+    ("STOP_APPL", 0x12),
+    ("SAVE_CONFIG", 0x13),
+    ("ENABLE_UNSOLICITED", 0x14),
+    ("DISABLE_UNSOLICITED", 0x15),
+    ("ASSIGN_CLASS", 0x16),
+    ("DELAY_MEASURE", 0x17),
+    ("RECORD_CURRENT_TIME", 0x18),
+    ("OPEN_FILE", 0x19),
+    ("CLOSE_FILE", 0x1a),
+    ("DELETE_FILE", 0x1b),
+    ("GET_FILE_INFO", 0x1c),
+    ("AUTHENTICATE_FILE", 0x1d),
+    ("ABORT_FILE", 0x1e),
+    ("ACTIVATE_CONFIG", 0x1f),
+    ("AUTHENTICATE_REQ", 0x20),
+    ("AUTHENTICATE_ERR", 0x21),
+    ("RESPONSE", 0x81),
+    ("UNSOLICITED_RESPONSE", 0x82),
+    ("AUTHENTICATE_RESP", 0x83),
+];
+
+/// The name of a function.
+fn function(code: u8) -> String {
+    let known = DNP3_FUNCTIONS.iter().find(|(_, known)| *known == u64::from(code));
+    known.map_or_else(|| format!("unknown-{code}"), |(name, _)| (*name).to_owned())
 }
 
 /// A fragment that goes on: only its header is kept.

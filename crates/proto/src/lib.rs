@@ -122,6 +122,7 @@ mod xmpp;
 pub use alert::{ALERT, Alert, AlertPlace, AlertSide, AlertTunnel, AlertValue};
 pub use anomaly::{ANOMALY, Anomaly, ZeekLog, is_no_event, odd_packet, odd_segment, zeek_log};
 pub use columns::Columns;
+pub use dnp3::DNP3_FUNCTIONS;
 pub use dns::DNS;
 pub use early::{Asked, Buffer, PREFIXES, early_fields};
 pub use elsewhere::may_begin_elsewhere;
