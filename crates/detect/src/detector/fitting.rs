@@ -70,12 +70,16 @@ pub(super) fn differs(program: &Program, number: u32, moment: &Moment<'_>) -> Op
 /// application, or it asks for the protocol of the flow alone.
 pub(super) fn matches_once(rule: &Rule) -> bool {
     let is_wide = matches!(rule.header.protocol.selects, Selects::Ip { .. } | Selects::Application(_));
-    let of_flow = |condition: &Condition| {
-        matches!(condition, Condition::AppProtocol { .. } | Condition::Place(_) | Condition::Reputation(_))
-    };
     let is_protocol = |condition: &Condition| matches!(condition, Condition::AppProtocol { .. });
-    let asks_for_protocol = !rule.conditions.is_empty() && rule.conditions.iter().all(is_protocol);
-    (is_wide || asks_for_protocol) && rule.buffers.is_empty() && rule.conditions.iter().all(of_flow)
+    let of_flow = |condition: &Condition| {
+        is_protocol(condition) || matches!(condition, Condition::Place(_) | Condition::Reputation(_))
+    };
+    let conditions = &rule.conditions;
+    rule.buffers.is_empty()
+        && match is_wide {
+            true => conditions.iter().all(of_flow),
+            false => !conditions.is_empty() && conditions.iter().all(is_protocol),
+        }
 }
 
 /// Whether the header of a rule covers the sender and the receiver, and the protocol of IP.

@@ -123,10 +123,10 @@ pub(super) fn at(direction: Direction) -> usize {
 impl FlowState {
     /// SYN of the initiator, SYN and ACK of the responder, ACK of the initiator.
     const WHOLE: u8 = 7;
-    /// A SYN of either side.
-    const BEGUN: u8 = 16;
     /// ACK of the initiator after its SYN, without an answer.
     const ONESIDE: u8 = 8;
+    /// A SYN of either side.
+    const BEGUN: u8 = 16;
 
     /// Takes note of a packet.
     pub(super) fn sees(&mut self, direction: Direction, flags: Option<u8>, bytes: u64) {
